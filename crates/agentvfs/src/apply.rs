@@ -1,18 +1,16 @@
-//! A task's changes brought into the real directory, and taken back.
+//! Applying a task's changes to the real directory, and undoing that.
 //!
-//! [`Application::plan`] compares three sides of every path that the task changed: as it was when the task
-//! began, as the task left it, and as it is in the directory now. It only looks, and what it returns can be
-//! shown. [`Plan::carry_out`] does all of it or nothing, whatever happens meanwhile: a process that is
-//! killed is followed by the next one ([`Store::recover_applies`](crate::Store::recover_applies)), and a file
-//! that somebody changes in the very moment is looked at again. Everything that is replaced is kept, so that
-//! [`Store::undo_apply`](crate::Store::undo_apply) can bring it back.
+//! [`Application::plan`] compares three versions of every path that the task changed: the one with which the
+//! task began, the task's, and the current one in the directory. It only reads, and its result can be
+//! displayed. [`Plan::carry_out`] does all of it or nothing, whatever happens meanwhile: if the process is
+//! killed, the next one finishes or rolls back ([`Store::recover_applies`](crate::Store::recover_applies)),
+//! and a file that another program changes in the meantime is compared again. Everything that is replaced is
+//! kept, so that [`Store::undo_apply`](crate::Store::undo_apply) can restore it.
 //!
-//! It costs what differs, never what is there.
+//! The cost is proportional to the differences, not to the size of the directory.
 
+mod applied_base;
 mod carry;
-mod conflict;
-mod draft;
-mod error;
 mod executed;
 mod guarded;
 mod host;
@@ -22,32 +20,36 @@ mod ledger;
 mod left;
 mod moves;
 mod notes;
+mod of_task;
+mod on_conflict;
 mod perform;
 mod plan;
+mod plan_builder;
 mod print;
 mod record;
 mod recover;
+mod rollback;
+mod room;
 mod selection;
 mod sides;
 mod stage;
 mod step;
-mod taking_back;
 mod three_way;
 mod undo;
 
-pub use carry::{Applied, Moment, Watch};
-pub use conflict::{Conflict, ConflictKind, OnConflict};
-pub use error::{ApplyError, KeptCopy, Wanted};
+pub use crate::error::{ApplyError, ApplyGoal, ApplyId, Conflict, ConflictKind, GuardReason, KeptCopy};
+pub use carry::{Applied, ApplyWatch, Moment};
 pub use executed::Pointed;
-pub use guarded::{GuardReason, Guarded};
+pub use guarded::Guarded;
 pub(crate) use guarded::{is_deciding, is_part};
 pub(crate) use host::check_in_reach;
 pub use keeping::KeptApply;
 pub(crate) use leads::{Becomes, Leads};
 pub use notes::{Note, Reason};
+pub use on_conflict::OnConflict;
 pub use plan::{Application, ApplyOptions, Plan};
-pub use record::{AppliedFile, ApplyId, ApplyRecord, Deed};
+pub use record::{AppliedAction, AppliedFile, Applies, ApplyRecord};
 pub use recover::{Recovered, Recovery};
 pub use selection::{HunkNumber, Selection};
-pub use sides::{ConflictPlace, ConflictSides, EditedText, SideText};
+pub use sides::{ChosenPlaces, ConflictPlace, ConflictSides, EditedText, SideText};
 pub use undo::UndoPlan;

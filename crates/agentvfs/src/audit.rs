@@ -1,28 +1,32 @@
-//! Who did what when: an append-only log per vault in which each entry holds the hash of the one before.
+//! The audit log of a vault: actor, action and time. It is append-only, and each entry holds the hash of the
+//! entry before.
 //!
-//! An entry is written in the same commit as what it tells of, so that neither exists without the other.
-//! Whoever can write the store's files could write a whole new log; keeping a hash elsewhere
-//! ([`verify`] with `expect`) is what makes that visible.
+//! An entry is written in the same commit as the action that it records, so that neither exists without the
+//! other. A program that can write the store's files could write a whole new log; keeping a hash elsewhere
+//! ([`verify`] with `expect`) makes that detectable.
 
 use avfs_core::Timestamp;
 use avfs_store::{RefEdit, RefRange, RefStore};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StorageError};
 use crate::record::{self, AuditHead, VaultId, key};
 
 /// One entry of an audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
+    /// Its number, from 1 on.
     pub seq: u64,
+    /// When it happened.
     #[serde(with = "record::time")]
     pub time: Timestamp,
+    /// Who did it.
     pub actor: String,
     /// The name of the vault at that time; empty for the store itself.
     pub vault: String,
-    /// What was done, as one word: `write`, `fork`, `restore` …
+    /// The action, as one word: `write`, `fork`, `restore` …
     pub action: String,
-    /// What it was done to.
+    /// The object of the action.
     pub detail: String,
     /// The snapshot that came of it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,9 +38,9 @@ pub struct AuditEntry {
     pub hash: String,
 }
 
-/// What is to be logged; the log adds the rest.
+/// An event to log; the log adds the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct AuditEvent {
     pub time: Timestamp,
     pub actor: String,
     pub vault: String,
@@ -45,8 +49,8 @@ pub(crate) struct Event {
     pub snapshot: Option<String>,
 }
 
-/// The edit that appends `event` to the log of `id`, whose end moves on.
-pub(crate) fn append(id: VaultId, head: &mut AuditHead, event: Event) -> RefEdit {
+/// The edit that appends `event` to the log of `id`, and advances its end.
+pub(crate) fn append(id: VaultId, head: &mut AuditHead, event: AuditEvent) -> RefEdit {
     let mut entry = AuditEntry {
         seq: head.seq + 1,
         time: event.time,
@@ -59,21 +63,32 @@ pub(crate) fn append(id: VaultId, head: &mut AuditHead, event: Event) -> RefEdit
         hash: String::new(),
     };
     entry.hash = hash(&entry);
-    *head = AuditHead { seq: entry.seq, hash: entry.hash.clone() };
+    *head = AuditHead {
+        seq: entry.seq,
+        hash: entry.hash.clone(),
+    };
     RefEdit::create(key::audit(id, entry.seq), record::encode(&entry))
 }
 
 /// The hash of everything in an entry but its own hash.
 fn hash(entry: &AuditEntry) -> String {
-    let unhashed = AuditEntry { hash: String::new(), ..entry.clone() };
+    let unhashed = AuditEntry {
+        hash: String::new(),
+        ..entry.clone()
+    };
     blake3::hash(&record::encode(&unhashed)).to_hex().to_string()
 }
 
-/// The entries of a log behind entry `after`, oldest first.
+/// The entries of a log after entry `after`, oldest first.
 pub(crate) fn entries(refs: &dyn RefStore, id: VaultId, after: u64, limit: usize) -> Result<Vec<AuditEntry>> {
-    let range = RefRange::prefix(key::audits(id)).after(key::audit(id, after)).limit(limit);
+    let range = RefRange::prefix(key::audits(id))
+        .after(key::audit(id, after))
+        .limit(limit);
     let found = refs.scan(&range)?;
-    found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
+    found
+        .iter()
+        .map(|(key, bytes)| record::decode(key, bytes))
+        .collect()
 }
 
 /// Checks that a log is whole: numbered without a gap, each entry the one that its hash names and following
@@ -88,7 +103,13 @@ pub(crate) fn verify(
     head: &dyn Fn() -> Result<AuditHead>,
     expect: Option<&str>,
 ) -> Result<u64> {
-    let broken = |seq, reason| Error::AuditBroken { log: log.to_owned(), seq, reason };
+    let broken = |seq, reason| {
+        Error::Storage(StorageError::AuditBroken {
+            log: log.to_owned(),
+            seq,
+            reason,
+        })
+    };
     let mut end = AuditHead::default();
     let mut last = AuditHead::default();
     let mut seen = false;
@@ -116,7 +137,10 @@ pub(crate) fn verify(
                 return Err(broken(seq, "it was changed"));
             }
             seen |= expect == Some(entry.hash.as_str());
-            end = AuditHead { seq, hash: entry.hash };
+            end = AuditHead {
+                seq,
+                hash: entry.hash,
+            };
         }
     }
     if end != last {

@@ -5,6 +5,7 @@
 
 mod rows;
 
+use avfs_transfer::TransferError;
 use std::collections::HashSet;
 use std::io::{Read, Write};
 
@@ -12,7 +13,8 @@ use avfs_core::{ObjectId, ObjectKind};
 use avfs_store::{NewObject, RefEdit};
 use avfs_tree::{validate, walk_needed};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, VaultError};
+use crate::history::VaultHistory;
 use crate::name::VaultName;
 use crate::record::{self, VaultId, VaultRecord, key};
 use crate::roots::needed;
@@ -31,36 +33,53 @@ const MOST_REF_BYTES: u64 = 256 << 20;
 const LONGEST_KEY: u64 = 4 << 10;
 /// How many bytes of objects are read before they are stored.
 const BATCH_BYTES: u64 = 4 << 20;
-/// What a record takes in memory beside its bytes.
+/// The memory that a record needs beside its bytes.
 const RECORD_BYTES: u64 = 80;
 
-/// What an export or import carried.
+/// The contents of an export or import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
+    /// The objects.
     pub objects: u64,
+    /// Their bytes.
     pub bytes: u64,
+    /// The snapshots among them.
     pub snapshots: u64,
 }
 
-impl Vault {
+impl VaultHistory<'_> {
     /// Writes the whole vault to `out`. `place` names it in errors.
-    pub fn export_bundle(
+    pub fn export(
         &self,
         out: &mut dyn Write,
         place: &str,
         go_on: &mut dyn FnMut(Carried),
     ) -> Result<Carried> {
-        self.check_unrestricted("exporting all of it")?;
-        self.head()?;
-        let _pin = self.store().objects().store().pin()?;
-        let bundle = Bundle::of(self)?;
-        let mut out = HashingWriter { out, hasher: blake3::Hasher::new(), place };
+        self.vault.check_unrestricted("exporting all of it")?;
+        // Has the owner store its changes first, so that the bundle holds the vault as it is now.
+        self.vault.head()?;
+        let _pin = self.vault.store().objects().store().pin()?;
+        let bundle = Bundle::of(self.vault)?;
+        let mut out = HashingWriter {
+            out,
+            hasher: blake3::Hasher::new(),
+            place,
+        };
         out.put(MAGIC)?;
-        let mut carried = Carried { snapshots: bundle.history.len() as u64, ..Carried::default() };
+        let mut carried = Carried {
+            snapshots: bundle.history.len() as u64,
+            ..Carried::default()
+        };
+        // A few at a time: the objects of a part are in memory together.
         for part in self.needed_by(&bundle)?.chunks(64) {
-            for (id, object) in part.iter().zip(self.store().objects().store().get_many(part)?) {
+            for (id, object) in part
+                .iter()
+                .zip(self.vault.store().objects().store().get_many(part)?)
+            {
                 if object.kind == ObjectKind::Promise {
-                    return Err(Error::StillPromised { vault: self.name()?.to_string() });
+                    return Err(Error::Vault(VaultError::StillPromised {
+                        vault: self.vault.name()?.to_string(),
+                    }));
                 }
                 out.put(&[OBJECT, object.kind.tag()])?;
                 out.put(id.as_bytes())?;
@@ -73,6 +92,7 @@ impl Vault {
         for (key, value) in bundle.refs() {
             out.put_ref(&key, &value)?;
         }
+        // Over everything before the end record, whose tag and hash it cannot contain.
         let hash = out.hasher.finalize();
         out.put(&[END])?;
         out.put(hash.as_bytes())?;
@@ -82,12 +102,17 @@ impl Vault {
 
     fn needed_by(&self, bundle: &Bundle) -> Result<Vec<ObjectId>> {
         let (mut ids, mut seen) = (Vec::new(), HashSet::new());
-        let kept = self.store().objects().all_kept()?;
-        walk_needed(self.store().objects(), &kept, needed(bundle.states()?.into_iter()), &mut |needed| {
-            let new = seen.insert(needed.object());
-            ids.extend(new.then(|| needed.object()));
-            Ok(new)
-        })?;
+        let kept = self.vault.store().objects().all_kept()?;
+        walk_needed(
+            self.vault.store().objects(),
+            &kept,
+            needed(bundle.states()?.into_iter()),
+            &mut |needed| {
+                let new = seen.insert(needed.object());
+                ids.extend(new.then(|| needed.object()));
+                Ok(new)
+            },
+        )?;
         Ok(ids)
     }
 }
@@ -120,32 +145,64 @@ impl HashingWriter<'_> {
     }
 
     fn failed(&self, source: std::io::Error) -> Error {
-        Error::Host { action: "writing", place: self.place.to_owned(), source }
+        Error::Host {
+            action: "writing",
+            place: self.place.to_owned(),
+            source,
+        }
     }
 }
 
-impl Store {
+/// Makes vaults from exported vaults and from commits of git.
+#[derive(Clone, Copy)]
+pub struct StoreImports<'a> {
+    pub(crate) store: &'a Store,
+}
+
+impl StoreImports<'_> {
     /// Makes a vault from a file that [`Vault::export_bundle`] wrote, under its old name or another one.
     /// Everything is verified before the vault appears; a bad file changes nothing.
-    pub fn import_bundle(
+    pub fn bundle(
         &self,
         input: &mut dyn Read,
         place: &str,
         name: Option<&VaultName>,
         go_on: &mut dyn FnMut(Carried),
     ) -> Result<(Vault, Carried)> {
-        let _pin = self.objects().store().pin()?;
-        let mut input = HashingReader { input, hasher: blake3::Hasher::new(), place };
+        // Until the vault is committed, nothing refers to the objects that are stored below.
+        let _pin = self.store.objects().store().pin()?;
+        let mut input = HashingReader {
+            input,
+            hasher: blake3::Hasher::new(),
+            place,
+        };
         let (refs, carried) = self.read_records(&mut input, go_on)?;
-        let bad = |reason: String| Error::BadBundle { place: place.to_owned(), reason };
+        let bad = |reason: String| {
+            Error::Transfer(TransferError::BadBundle {
+                place: place.to_owned(),
+                reason,
+            })
+        };
         let bundle = Bundle::sort_out(refs).map_err(bad)?;
-        let name = name.cloned().map_or_else(|| VaultName::new(bundle.record.name.last_part()), Ok)?;
-        if self.has_vault(name.as_str())? {
-            return Err(Error::VaultExists { name: name.to_string() });
+        let name = name
+            .cloned()
+            .map_or_else(|| VaultName::new(bundle.record.name.last_part()), Ok)?;
+        if self.store.has_vault(name.as_str())? {
+            return Err(Error::Vault(VaultError::Exists {
+                name: name.to_string(),
+            }));
         }
+        // After the objects are stored, but before any ref: an incomplete bundle leaves only garbage
+        // behind.
         self.check_complete(&bundle, place)?;
         let vault = self.adopt(&bundle, &name)?;
-        Ok((vault, Carried { snapshots: bundle.history.len() as u64, ..carried }))
+        Ok((
+            vault,
+            Carried {
+                snapshots: bundle.history.len() as u64,
+                ..carried
+            },
+        ))
     }
 
     fn read_records(
@@ -161,6 +218,7 @@ impl Store {
         let mut batch: Vec<(ObjectId, ObjectKind, Vec<u8>)> = Vec::new();
         let mut carried = Carried::default();
         loop {
+            // Taken before each record, because the end record does not cover itself.
             let hash = input.hasher.finalize();
             match input.take::<1>()?[0] {
                 OBJECT => {
@@ -194,47 +252,76 @@ impl Store {
     }
 
     fn store_batch(&self, batch: &mut Vec<(ObjectId, ObjectKind, Vec<u8>)>) -> Result<()> {
-        let new: Vec<NewObject<'_>> =
-            batch.iter().map(|(id, kind, bytes)| NewObject { id: *id, kind: *kind, bytes }).collect();
-        self.objects().store().put_many(&new)?;
+        let new: Vec<NewObject<'_>> = batch
+            .iter()
+            .map(|(id, kind, bytes)| NewObject {
+                id: *id,
+                kind: *kind,
+                bytes,
+            })
+            .collect();
+        self.store.objects().store().put_many(&new)?;
         batch.clear();
         Ok(())
     }
 
-    /// Checks that every object that the vault needs is there and what others say of it.
+    /// Checks that every object that the vault needs exists and matches the references to it.
     fn check_complete(&self, bundle: &Bundle, place: &str) -> Result<()> {
-        let bad = |reason: String| Error::BadBundle { place: place.to_owned(), reason };
+        let bad = |reason: String| {
+            Error::Transfer(TransferError::BadBundle {
+                place: place.to_owned(),
+                reason,
+            })
+        };
         let states = bundle.states()?;
         let mut seen = HashSet::new();
-        let store = self.objects().store();
+        let store = self.store.objects().store();
         let mut missing = None;
-        let kept = self.objects().all_kept()?;
-        let walked = walk_needed(self.objects(), &kept, needed(states.iter().copied()), &mut |needed| {
-            let id = needed.object();
-            if missing.is_none() && store.contains_many(&[id])? != [true] {
-                missing = Some(id);
-            }
-            Ok(missing.is_none() && seen.insert(id))
-        });
+        let kept = self.store.objects().all_kept()?;
+        let walked = walk_needed(
+            self.store.objects(),
+            &kept,
+            needed(states.iter().copied()),
+            &mut |needed| {
+                let id = needed.object();
+                if missing.is_none() && store.contains_many(&[id])? != [true] {
+                    missing = Some(id);
+                }
+                Ok(missing.is_none() && seen.insert(id))
+            },
+        );
         walked.map_err(|error| bad(error.to_string()))?;
         if let Some(id) = missing {
             return Err(bad(format!("object {id} is missing in it")));
         }
-        match validate(self.objects(), states, 1).pop() {
+        match validate(self.store.objects(), states, 1).pop() {
             Some(flaw) => Err(bad(flaw.to_string())),
             None => Ok(()),
         }
     }
 
     fn adopt(&self, bundle: &Bundle, name: &VaultName) -> Result<Vault> {
-        let id = self.retry(|edits| {
-            if self.has_vault(name.as_str())? {
-                return Err(Error::VaultExists { name: name.to_string() });
+        let id = self.store.retry(|edits| {
+            if self.store.has_vault(name.as_str())? {
+                return Err(Error::Vault(VaultError::Exists {
+                    name: name.to_string(),
+                }));
             }
-            let id = VaultId(self.take_ids(edits, 1)?);
+            let id = VaultId(self.store.take_ids(edits, 1)?);
             // Its parent, if it had one, is a vault of another store, and so is the project of a task.
-            let mut record =
-                VaultRecord { id, name: name.clone(), parent: None, task: None, ..bundle.record.clone() };
+            let mut record = VaultRecord {
+                id,
+                name: name.clone(),
+                parent: None,
+                task: None,
+                image: bundle
+                    .record
+                    .image
+                    .clone()
+                    .filter(|image| image.root_of.is_none()),
+                ..bundle.record.clone()
+            };
+            // Journals are local to the store that the bundle came from.
             record.head.journal = 0;
             edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));
             edits.push(RefEdit::create(key::vault(id), record::encode(&record)));
@@ -251,7 +338,7 @@ impl Store {
             }
             Ok(id)
         })?;
-        Ok(Vault::new(self.clone(), id))
+        Ok(Vault::new(self.store.clone(), id))
     }
 }
 
@@ -263,7 +350,10 @@ struct HashingReader<'a> {
 
 impl HashingReader<'_> {
     fn bad(&self, reason: &str) -> Error {
-        Error::BadBundle { place: self.place.to_owned(), reason: reason.to_owned() }
+        Error::Transfer(TransferError::BadBundle {
+            place: self.place.to_owned(),
+            reason: reason.to_owned(),
+        })
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<()> {
@@ -275,7 +365,11 @@ impl HashingReader<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 Err(self.bad("it ends too early"))
             }
-            Err(source) => Err(Error::Host { action: "reading", place: self.place.to_owned(), source }),
+            Err(source) => Err(Error::Host {
+                action: "reading",
+                place: self.place.to_owned(),
+                source,
+            }),
         }
     }
 
@@ -285,7 +379,7 @@ impl HashingReader<'_> {
         Ok(bytes)
     }
 
-    /// A length and that many bytes. Memory is taken as bytes arrive, not as the length says.
+    /// A length and that many bytes. Memory is allocated as bytes arrive, not as the length claims.
     fn sized(&mut self, longest: u64) -> Result<Vec<u8>> {
         let len = u64::from_le_bytes(self.take()?);
         if len > longest {
@@ -304,7 +398,7 @@ impl HashingReader<'_> {
     fn object(&mut self) -> Result<(ObjectId, ObjectKind, Vec<u8>)> {
         let kind = ObjectKind::from_tag(self.take::<1>()?[0]);
         let kind = kind.ok_or_else(|| self.bad("it is damaged: an unknown kind of object"))?;
-        // Whoever made it could have parts of a directory of this machine read by a name of its source.
+        // The author of the bundle could name a source to read parts of a directory of this machine.
         if kind == ObjectKind::Promise {
             return Err(self.bad("it holds a promise, which no export writes"));
         }

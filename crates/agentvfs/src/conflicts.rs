@@ -1,31 +1,31 @@
 //! The conflicts that a merge left open in a vault, and their resolution.
 //!
-//! They are a tree of their own, whose snapshot the state of a vault names beside its own: a directory for each, with
-//! the entries `base`, `ours` and `theirs` as far as there are any, and a file `about`. So they are kept, checked,
-//! forked, restored and exported as every other tree is.
+//! They are a separate tree, whose snapshot the state of a vault names beside its own: a directory for each,
+//! with the entries `base`, `ours` and `theirs` as far as they exist, and a file `about`. So they are kept,
+//! checked, forked, restored and exported like every other tree.
 
-mod resolving;
-
-use avfs_core::map::Nodes;
-use avfs_core::merge::{Conflict, ConflictKind};
+use avfs_core::map::NodeSource;
+use avfs_core::merge::{MergeConflict, MergeConflictKind};
 use avfs_core::{Entry, EntryKind, EntryName, Meta, NodeId, Root, Slot, SnapshotId, Totals, TreePath};
-use avfs_tree::{Base, ReadError, TreeReader};
+use avfs_tree::{BaseTree, ReadError, TreeReader};
 use serde::{Deserialize, Serialize};
 
 use crate::control::Bytes;
-use crate::deed::Deed;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StorageError};
+use crate::logged_action::LoggedAction;
 use crate::open::OpenVault;
 use crate::store::Store;
 use crate::vault::Vault;
 
-pub use resolving::Resolution;
+/// What the directory is called where both sides are named: conflicts of a sync are from it.
+pub(crate) const DIRECTORY: &str = "directory";
 
 /// One conflict that is open in a vault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenConflict {
-    pub conflict: Conflict,
-    /// What the vault was called that was merged.
+    /// The conflict itself.
+    pub conflict: MergeConflict,
+    /// The name of the merged vault at that time.
     pub from: String,
     pub(crate) links: SideLinks,
 }
@@ -39,6 +39,11 @@ pub(crate) struct SideLinks {
 }
 
 impl OpenConflict {
+    /// Whether a task met it in a sync: the other side is the directory of its project.
+    pub fn is_with_directory(&self) -> bool {
+        self.from == DIRECTORY
+    }
+
     fn sides(&self) -> [(&'static str, Option<&Entry>, Option<NodeId>); 3] {
         let (conflict, links) = (&self.conflict, &self.links);
         [
@@ -49,9 +54,9 @@ impl OpenConflict {
     }
 }
 
-/// What the file `about` says.
+/// The contents of the file `about`.
 #[derive(Serialize, Deserialize)]
-struct About {
+struct ConflictFile {
     path: Bytes,
     kind: String,
     from: String,
@@ -59,27 +64,35 @@ struct About {
     their_path: Option<Bytes>,
 }
 
-impl Vault {
+/// Merges other vaults into a vault, and resolves the conflicts.
+#[derive(Clone, Copy)]
+pub struct VaultMerges<'a> {
+    pub(crate) vault: &'a Vault,
+}
+
+impl VaultMerges<'_> {
     /// The conflicts that are open in the present state, by path.
     pub fn conflicts(&self) -> Result<Vec<OpenConflict>> {
-        self.check_unrestricted("its conflicts")?;
-        self.head()?;
-        Ok(OpenConflicts::read(self, self.record()?.0.head.conflicts)?.list)
+        self.vault.check_unrestricted("its conflicts")?;
+        self.vault.head()?;
+        Ok(OpenConflicts::read(self.vault, self.vault.record()?.0.head.conflicts)?.list)
     }
 }
 
-impl Vault {
-    /// The paths of open conflicts that nobody has worked on: in a text, the markers are still there. They are not to
-    /// leave the vault.
+impl VaultMerges<'_> {
+    /// The paths of open conflicts that have not been edited: in a text, the markers are still there. They
+    /// must not leave the vault.
     pub(crate) fn unsettled(&self) -> Result<Vec<TreePath>> {
-        // Most vaults have no conflicts, and are not asked for their present state.
-        if self.record()?.0.head.conflicts.is_none() {
+        // Most vaults have no conflicts, and their present state need not be determined.
+        if self.vault.record()?.0.head.conflicts.is_none() {
             return Ok(Vec::new());
         }
         let open = self.conflicts()?;
-        let present = self.reader()?;
-        let is_unsettled = |conflict: &Conflict| match conflict.kind {
-            ConflictKind::Text => present.read(&conflict.path).map_or(true, |text| has_markers(&text)),
+        let present = self.vault.reader()?;
+        let is_unsettled = |conflict: &MergeConflict| match conflict.kind {
+            MergeConflictKind::Text => present
+                .read(&conflict.path)
+                .map_or(true, |text| has_markers(&text)),
             _ => true,
         };
         let paths = open.into_iter().map(|open| open.conflict).filter(is_unsettled);
@@ -101,10 +114,12 @@ pub(crate) struct OpenConflicts {
 }
 
 impl OpenConflicts {
-    pub fn read(vault: &Vault, stored: Option<SnapshotId>) -> Result<OpenConflicts> {
-        let Some(id) = stored else { return Ok(OpenConflicts::default()) };
+    pub(crate) fn read(vault: &Vault, stored: Option<SnapshotId>) -> Result<OpenConflicts> {
+        let Some(id) = stored else {
+            return Ok(OpenConflicts::default());
+        };
         let reader = TreeReader::new(vault.store().objects().clone(), vault.snapshot(id)?.root);
-        let failed = |error: ReadError| vault.read_error(error);
+        let failed = |error: ReadError| vault.history().read_error(error);
         let mut list = Vec::new();
         for listed in reader.list(&TreePath::root()).map_err(failed)? {
             let (name, _) = listed.map_err(failed)?;
@@ -113,38 +128,52 @@ impl OpenConflicts {
         Ok(OpenConflicts { list })
     }
 
-    /// How many there are in a state, without reading them.
-    pub fn count(store: &Store, stored: Option<SnapshotId>) -> Result<u64> {
+    /// The number of conflicts in a state, without reading them.
+    pub(crate) fn count(store: &Store, stored: Option<SnapshotId>) -> Result<u64> {
         let Some(id) = stored else { return Ok(0) };
         let EntryKind::Directory { entries, .. } = store.objects().snapshot(id)?.root.directory.kind else {
             return Ok(0);
         };
-        let node = entries.map(|entries| Nodes::<Slot>::load(store.objects(), entries)).transpose()?;
+        let node = entries
+            .map(|entries| NodeSource::<Slot>::load(store.objects(), entries))
+            .transpose()?;
         Ok(node.map_or(0, |node| node.records()))
     }
 
     /// Puts new conflicts in the place of those of the same paths.
-    pub fn add(&mut self, new: Vec<OpenConflict>) {
-        self.list.retain(|old| new.iter().all(|new| new.conflict.path != old.conflict.path));
+    pub(crate) fn add(&mut self, new: Vec<OpenConflict>) {
+        self.list
+            .retain(|old| new.iter().all(|new| new.conflict.path != old.conflict.path));
         self.list.extend(new);
         self.list.sort_by(|a, b| a.conflict.path.cmp(&b.conflict.path));
     }
 
     /// Stores them as a tree; `None` if there are none.
-    pub fn store(&self, vault: &Vault, deed: &Deed<'_>) -> Result<Option<SnapshotId>> {
+    pub(crate) fn store(&self, vault: &Vault, logged: &LoggedAction<'_>) -> Result<Option<SnapshotId>> {
         if self.list.is_empty() {
             return Ok(None);
         }
-        let directory = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
-        let root = Root { directory, links: None, totals: Totals::default() };
+        let directory = Entry::empty_directory(Meta {
+            mode: 0o755,
+            ..Meta::default()
+        });
+        let root = Root {
+            directory,
+            links: None,
+            totals: Totals::default(),
+        };
         let mut record = vault.record()?.0;
         (record.max_bytes, record.max_files) = (None, None);
-        let tree = OpenVault::scratch_at(vault.clone(), record, Base { root, inodes: None })?;
+        let tree = OpenVault::scratch_at(vault.clone(), record, BaseTree { root, inodes: None })?;
         for (number, conflict) in self.list.iter().enumerate() {
-            write_one(&tree, &TreePath::root().join(&name(&format!("{number:06}"))), conflict)?;
+            write_one(
+                &tree,
+                &TreePath::root().join(&name(&format!("{number:06}"))),
+                conflict,
+            )?;
         }
         let root = tree.tree().freeze()?.base().root.clone();
-        vault.store().put_snapshot(root, Vec::new(), deed).map(Some)
+        vault.store().put_snapshot(root, Vec::new(), logged).map(Some)
     }
 }
 
@@ -159,7 +188,7 @@ fn write_one(tree: &OpenVault, place: &TreePath, open: &OpenConflict) -> Result<
             tree.graft_from(&place.join(&name(side)), entry, links)?;
         }
     }
-    let about = About {
+    let about = ConflictFile {
         path: Bytes::of_path(&open.conflict.path),
         kind: open.conflict.kind.name().to_owned(),
         from: open.from.clone(),
@@ -169,19 +198,23 @@ fn write_one(tree: &OpenVault, place: &TreePath, open: &OpenConflict) -> Result<
 }
 
 fn read_one(vault: &Vault, reader: &TreeReader, place: &TreePath) -> Result<OpenConflict> {
-    let failed = |error: ReadError| vault.read_error(error);
-    let damaged =
-        || Error::DamagedRecord { key: format!("conflict {place}"), reason: "not one of ours".into() };
+    let failed = |error: ReadError| vault.history().read_error(error);
+    let damaged = || {
+        Error::Storage(StorageError::DamagedRecord {
+            key: format!("conflict {place}"),
+            reason: "not one of ours".into(),
+        })
+    };
     let about = reader.read(&place.join(&name("about"))).map_err(failed)?;
-    let about: About = serde_json::from_slice(&about).map_err(|_| damaged())?;
+    let about: ConflictFile = serde_json::from_slice(&about).map_err(|_| damaged())?;
     let side = |side: &str| match reader.find(&place.join(&name(side))) {
         Ok(found) => Ok(Some(found.entry)),
         Err(ReadError::NotFound { .. }) => Ok(None),
         Err(error) => Err(failed(error)),
     };
-    let conflict = Conflict {
+    let conflict = MergeConflict {
         path: about.path.to_path().ok_or_else(damaged)?,
-        kind: ConflictKind::from_name(&about.kind).ok_or_else(damaged)?,
+        kind: MergeConflictKind::from_name(&about.kind).ok_or_else(damaged)?,
         base: side("base")?,
         ours: side("ours")?,
         theirs: side("theirs")?,
@@ -191,6 +224,10 @@ fn read_one(vault: &Vault, reader: &TreeReader, place: &TreePath) -> Result<Open
     Ok(OpenConflict {
         conflict,
         from: about.from,
-        links: SideLinks { base: links, ours: links, theirs: links },
+        links: SideLinks {
+            base: links,
+            ours: links,
+            theirs: links,
+        },
     })
 }

@@ -1,4 +1,4 @@
-//! What a file holds, in 64 digits.
+//! The digest of a file's contents, in 64 digits.
 //!
 //! A file of up to 16 MiB is known by the BLAKE3 of its bytes. A larger one is known by its blocks that hold anything but
 //! zeros, each hashed with its place, so that holes are never read: a sparse file that costs nothing to make costs
@@ -28,7 +28,8 @@ const CONTEXT: &str = "agentvfs 2026 blocks of a large file";
 pub(crate) trait Extents {
     type Error;
 
-    /// The first run of data at or behind an offset; `None` if only holes follow. A file that cannot tell is all data.
+    /// The first run of data at or after an offset; `None` if only holes follow. A file without information
+    /// about holes is all data.
     fn data_from(&mut self, offset: u64) -> Result<Option<Range<u64>>, Self::Error>;
 
     /// Fills `out` from an offset on; returns less than its length only at the end of the file.
@@ -41,13 +42,12 @@ pub(crate) fn digest<X: Extents>(file: &mut X, size: u64) -> Result<Option<Strin
     let mut piece = vec![0; PIECE.min(size) as usize];
     let mut at = 0;
     while at < size {
-        let end = match size <= WHOLE_MAX {
-            true => size,
-            false => {
-                let Some(run) = file.data_from(at)? else { break };
-                at = at.max(run.start - run.start % BLOCK);
-                run.end.checked_next_multiple_of(BLOCK).unwrap_or(size).min(size)
-            }
+        let end = if size <= WHOLE_MAX {
+            size
+        } else {
+            let Some(run) = file.data_from(at)? else { break };
+            at = at.max(run.start - run.start % BLOCK);
+            run.end.checked_next_multiple_of(BLOCK).unwrap_or(size).min(size)
         };
         while at < end {
             let part = &mut piece[..PIECE.min(end - at) as usize];
@@ -66,14 +66,21 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     found.expect("a slice is as long as it says")
 }
 
-/// The digest of stored contents. What is large is computed once in a process: contents never change.
+/// The digest of stored contents. For large contents it is computed once in a process: they never change.
 pub(crate) fn of_content(objects: &Objects, content: Content, size: u64) -> Result<String, ObjectError> {
     static KNOWN: LazyLock<Mutex<HashMap<(Content, u64), String>>> = LazyLock::new(Mutex::default);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = known().get(&(content, size)) {
         return Ok(found.clone());
     }
-    let found = digest(&mut Stored { objects, content, size }, size)?;
+    let found = digest(
+        &mut Stored {
+            objects,
+            content,
+            size,
+        },
+        size,
+    )?;
     let found = found.ok_or(avfs_core::DecodeError::Invalid("a file is shorter than its size"))?;
     if size > WHOLE_MAX {
         known().insert((content, size), found.clone());
@@ -88,17 +95,22 @@ struct Digester {
 
 impl Digester {
     fn new(size: u64) -> Digester {
-        match size <= WHOLE_MAX {
-            true => Digester { hasher: blake3::Hasher::new(), by_blocks: false },
-            false => {
-                let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
-                hasher.update(&size.to_le_bytes());
-                Digester { hasher, by_blocks: true }
+        if size <= WHOLE_MAX {
+            Digester {
+                hasher: blake3::Hasher::new(),
+                by_blocks: false,
+            }
+        } else {
+            let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
+            hasher.update(&size.to_le_bytes());
+            Digester {
+                hasher,
+                by_blocks: true,
             }
         }
     }
 
-    /// Adds what lies at an offset, which is that of a block.
+    /// Adds the bytes at an offset, which is that of a block.
     fn add(&mut self, offset: u64, bytes: &[u8]) {
         if !self.by_blocks {
             self.hasher.update(bytes);
@@ -143,11 +155,17 @@ impl Extents for Stored<'_> {
     type Error = ObjectError;
 
     fn data_from(&mut self, offset: u64) -> Result<Option<Range<u64>>, ObjectError> {
-        let Stored { objects, content, size } = *self;
+        let Stored {
+            objects,
+            content,
+            size,
+        } = *self;
         if content == Content::Empty {
             return Ok(None);
         }
-        let Some(start) = content::seek_data(objects, content, size, offset)? else { return Ok(None) };
+        let Some(start) = content::seek_data(objects, content, size, offset)? else {
+            return Ok(None);
+        };
         Ok(Some(start..content::seek_hole(objects, content, size, start)?))
     }
 
@@ -160,7 +178,7 @@ impl Extents for Stored<'_> {
 pub(crate) struct HostFile<'a>(pub BorrowedFd<'a>);
 
 impl HostFile<'_> {
-    /// Where data begins, or ends, at or behind an offset. `None`: nowhere before the end of the file.
+    /// The next start, or end, of data at or after an offset. `None`: none before the end of the file.
     fn seek(&self, to: SeekFrom) -> rustix::io::Result<Option<u64>> {
         match rustix::fs::seek(self.0, to) {
             Ok(found) => Ok(Some(found)),
@@ -209,9 +227,10 @@ mod tests {
     /// A file of `SIZE` bytes with these at these places.
     fn file(parts: &[(u64, &[u8])], is_sparse: bool) -> std::fs::File {
         let mut file = tempfile::tempfile().unwrap();
-        match is_sparse {
-            true => file.set_len(SIZE).unwrap(),
-            false => file.write_all(&vec![0; SIZE as usize]).unwrap(),
+        if is_sparse {
+            file.set_len(SIZE).unwrap()
+        } else {
+            file.write_all(&vec![0; SIZE as usize]).unwrap()
         }
         for (at, bytes) in parts {
             file.seek(SeekFrom::Start(*at)).unwrap();
@@ -237,9 +256,17 @@ mod tests {
 
     #[test]
     fn digest_of_a_large_file_tells_bytes_places_and_sizes_apart() {
-        let cases: [&[(u64, &[u8])]; 5] =
-            [&[], &[(0, b"a")], &[(1, b"a")], &[(BLOCK, b"a")], &[(0, b"a"), (BLOCK, b"a")]];
-        let mut found: Vec<_> = cases.iter().map(|parts| of_host(&file(parts, true), SIZE)).collect();
+        let cases: [&[(u64, &[u8])]; 5] = [
+            &[],
+            &[(0, b"a")],
+            &[(1, b"a")],
+            &[(BLOCK, b"a")],
+            &[(0, b"a"), (BLOCK, b"a")],
+        ];
+        let mut found: Vec<_> = cases
+            .iter()
+            .map(|parts| of_host(&file(parts, true), SIZE))
+            .collect();
         let longer = file(&[], true);
         longer.set_len(SIZE + 1).unwrap();
         found.push(of_host(&longer, SIZE + 1));

@@ -1,7 +1,8 @@
-//! Vaults as directories: what a mount is to be, and the mounts that the owner of a vault serves.
+//! Vaults as directories: the options of a mount, and the mounts that the owner of a vault serves.
 
 mod live;
 mod options;
+mod service;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -10,43 +11,46 @@ use std::time::{Duration, Instant};
 
 use avfs_core::rules::Rule;
 use avfs_fuse::mounting;
-pub use avfs_fuse::mounting::{MountError, Unmount, check_device};
-pub use avfs_fuse::transport::may_give_way;
+pub use avfs_fuse::mounting::{MountError, UnmountMode, check_device};
+pub use avfs_fuse::transport::may_yield_to_callers;
 use live::LiveMount;
 pub use live::MountState;
 pub use options::{MountOptions, OneOwner, Transport};
+pub(crate) use service::OwnOrAsk;
+pub use service::{MountService, VaultMount};
 
 use crate::control::{Host, Unmounted};
-use crate::error::{Error, Result};
+use crate::error::{Error, OwnerError, Result, VaultMountError};
 use crate::mounts::MountRecord;
 use crate::open::OpenVault;
 
-/// Hears what an operator should know.
+/// Receives messages for the operator.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How long an unmount waits for those who use the mount.
+/// How long an unmount waits for the users of the mount.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a mount that nobody uses takes to end.
+/// How long an unused mount takes to end.
 const A_MOMENT: Duration = Duration::from_millis(200);
-/// How long the kernel may take to forget what was changed behind it.
+/// How long the kernel may take to process notifications.
 const FORGETTING: Duration = Duration::from_secs(10);
 
 /// Makes the kernel's side of a mount; the connection is then to be served.
 pub fn connect(vault: &str, dir: &Path, options: &MountOptions) -> Result<OwnedFd> {
-    // A check by mode and owner that the kernel makes costs it a look at the directory after each change in it. If only
-    // root may come in, there is nothing to be checked; if only the user who mounts may, the server checks what it is asked.
+    // If the kernel checks mode and owner, it requests the attributes of a directory after each change in it.
+    // If only root has access, there is nothing to check; if only the mounting user has, the server makes the
+    // checks.
     let is_root = rustix::process::geteuid().is_root();
     let leaves_to_server = !options.allow_other && (is_root || options.is_asked_before_open());
-    let kernel = mounting::MountOptions {
+    let kernel = mounting::FuseMountOptions {
         read_only: options.is_read_only(),
         allow_other: options.allow_other,
         default_permissions: !leaves_to_server,
-        ..mounting::MountOptions::new(format!("avfs:{vault}"))
+        ..mounting::FuseMountOptions::new(format!("avfs:{vault}"))
     };
     Ok(mounting::mount(dir, &kernel)?)
 }
 
-/// Whether it is left to the server what mode and owner allow at a mount. Of one that is not visible here it is: to check
+/// Whether the server checks mode and owner at a mount. Assumed for one that is not visible here: checking
 /// twice does no harm.
 fn leaves_modes_to_server(dir: &Path) -> bool {
     let mounts = mounting::mounts().unwrap_or_default();
@@ -55,7 +59,7 @@ fn leaves_modes_to_server(dir: &Path) -> bool {
     found.is_none_or(|mount| !mount.default_permissions && mount.user != Some(0))
 }
 
-/// Takes away what a dead process left mounted.
+/// Removes a mount that a dead process left.
 pub fn take_away(mount: &MountRecord) -> Result<()> {
     match mounting::clean_up(&mount.dir) {
         Ok(_) | Err(MountError::NotMounted { .. } | MountError::NoSuchPlace { .. }) => Ok(()),
@@ -68,73 +72,97 @@ pub fn is_here(dir: &Path) -> Result<bool> {
     Ok(mounting::mounts()?.iter().any(|mount| mount.at == dir))
 }
 
-/// What one of our mounts at a directory shows, as this process sees it.
+/// The vault of one of our mounts at a directory, as this process sees it.
 pub fn vault_at(dir: &Path) -> Result<Option<String>> {
     let at = mounting::mounts()?.into_iter().rfind(|mount| mount.at == dir);
-    Ok(at.map(|mount| mount.source.strip_prefix("avfs:").unwrap_or(&mount.source).to_owned()))
+    Ok(at.map(|mount| {
+        mount
+            .source
+            .strip_prefix("avfs:")
+            .unwrap_or(&mount.source)
+            .to_owned()
+    }))
 }
 
-/// Takes a mount away that was made and that nobody will serve.
+/// Removes a mount that was created and will not be served.
 pub fn detach(dir: &Path) {
-    // If it is not there any more, that is what was wanted.
-    let _ = mounting::unmount(dir, Unmount::Detach);
+    // If it is no longer there, that is fine.
+    let _ = mounting::unmount(dir, UnmountMode::Detach);
 }
 
-/// Takes a mount away without its owner, who notices. With `force`, also from programs that use it.
+/// Removes a mount without its owner, who notices. With `force`, even if programs use it.
 pub fn unmount(dir: &Path, force: bool) -> Result<()> {
-    Ok(mounting::unmount(dir, if force { Unmount::Detach } else { Unmount::IfUnused })?)
+    Ok(mounting::unmount(
+        dir,
+        if force {
+            UnmountMode::Detach
+        } else {
+            UnmountMode::IfUnused
+        },
+    )?)
 }
 
 /// The mounts of one vault, served by the process that owns it.
 pub struct Mounts {
     open: Arc<OpenVault>,
     report: Report,
-    state: Mutex<State>,
+    state: Mutex<MountsState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct MountsState {
     live: Vec<Arc<LiveMount>>,
-    /// Nothing is mounted any more: the owner is about to end.
+    /// Mounts are no longer accepted: the owner is about to end.
     closed: bool,
 }
 
-impl State {
+impl MountsState {
     /// The mount that has a directory.
     fn at(&self, dir: &Path) -> Option<&Arc<LiveMount>> {
-        self.live.iter().find(|mount| mount.dir() == dir && !mount.is_detached())
+        self.live
+            .iter()
+            .find(|mount| mount.dir() == dir && !mount.is_detached())
     }
 
-    /// A mount that is alone has none beside it. One that was taken away by force does not count: who still uses it
-    /// knows.
+    /// An exclusive mount allows no other mount. A mount that was forcibly detached does not count: its
+    /// remaining users know.
     fn check_room_for(&self, wanted: &MountOptions, vault: &str) -> Result<()> {
-        let Some(other) = self.live.iter().find(|mount| mount.excludes(wanted)) else { return Ok(()) };
+        let Some(other) = self.live.iter().find(|mount| mount.excludes(wanted)) else {
+            return Ok(());
+        };
         let (vault, dir) = (vault.to_owned(), other.dir().to_owned());
-        Err(match other.is_alone() {
-            true => Error::MountedAlone { vault, dir },
-            false => Error::NotAlone { vault, dir },
+        Err(if other.is_alone() {
+            Error::Mount(VaultMountError::Exclusive { vault, dir })
+        } else {
+            Error::Mount(VaultMountError::Shared { vault, dir })
         })
     }
 }
 
 impl Mounts {
+    /// The mounts of an open vault; there are none yet. `report` gets messages for the operator.
     pub fn new(open: Arc<OpenVault>, report: Report) -> Arc<Mounts> {
-        Arc::new(Mounts { open, report, state: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Mounts {
+            open,
+            report,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MountsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until there is no mount; from then on there will be none.
     pub fn await_last(&self) {
-        let none_left = |state: &mut State| !state.live.is_empty();
+        let none_left = |state: &mut MountsState| !state.live.is_empty();
         let waited = self.changed.wait_while(self.state(), none_left);
         waited.unwrap_or_else(PoisonError::into_inner).closed = true;
     }
 
-    /// Ends the taking of mounts if there is none but the one at `dir`; says whether it did.
+    /// Stops accepting mounts if the only one is at `dir`; returns whether it did.
     pub(crate) fn close_if_only(&self, dir: &Path) -> bool {
         let mut state = self.state();
         let is_last = state.live.iter().all(|mount| mount.dir() == dir);
@@ -148,17 +176,17 @@ impl Mounts {
         let live = self.state().live.clone();
         // Where one was taken away, something else may be mounted by now.
         for mount in live.into_iter().filter(|mount| !mount.is_detached()) {
-            if let Err(error) = self.end(&mount, Unmount::Detach) {
+            if let Err(error) = self.end(&mount, UnmountMode::Detach) {
                 (self.report)(&format!("unmounting {}: {error}", mount.dir().display()));
             }
         }
     }
 
-    fn end(&self, mount: &LiveMount, how: Unmount) -> Result<Unmounted> {
-        // By force, the kernel would take it away from root alone, and before its last requests have come.
+    fn end(&self, mount: &LiveMount, how: UnmountMode) -> Result<Unmounted> {
+        // By force, the kernel would remove it only for root, and before its last requests have arrived.
         let (by_kernel, at_most) = match how {
-            Unmount::IfUnused => (Unmount::IfUnused, PATIENCE),
-            Unmount::Detach | Unmount::Force => (Unmount::Detach, A_MOMENT),
+            UnmountMode::IfUnused => (UnmountMode::IfUnused, PATIENCE),
+            UnmountMode::Detach | UnmountMode::Force => (UnmountMode::Detach, A_MOMENT),
         };
         let start = Instant::now();
         loop {
@@ -166,20 +194,24 @@ impl Mounts {
                 Err(MountError::Busy { .. }) if start.elapsed() < PATIENCE => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
-                // Somebody else was faster.
+                // Another process was faster.
                 Err(MountError::NotMounted { .. }) => break,
                 ended => break ended?,
             }
         }
-        // A namespace of mounts may have a copy, for as long as a container runs, and to the kernel that is no use of
-        // the one that is gone.
+        // A mount namespace may have a copy, for as long as a container runs, and the kernel does not count
+        // that as a use of the removed one.
         self.detached(mount);
         let mut has_ended = mount.await_end(at_most);
-        if !has_ended && how == Unmount::Force {
+        if !has_ended && how == UnmountMode::Force {
             mount.cut_off();
             has_ended = mount.await_end(PATIENCE);
         }
-        Ok(if has_ended { Unmounted::Wholly } else { Unmounted::Here })
+        Ok(if has_ended {
+            Unmounted::Wholly
+        } else {
+            Unmounted::Here
+        })
     }
 
     fn detached(&self, mount: &LiveMount) {
@@ -197,9 +229,9 @@ impl Mounts {
     }
 
     /// Strikes a directory from the list, unless another mount has it by now.
-    fn forget(&self, state: &State, dir: &Path) {
+    fn forget(&self, state: &MountsState, dir: &Path) {
         if state.at(dir).is_none()
-            && let Err(error) = self.open.vault().forget_mount(dir)
+            && let Err(error) = self.open.vault().mounts().forget_mount(dir)
         {
             (self.report)(&format!("forgetting the mount {}: {error}", dir.display()));
         }
@@ -219,26 +251,38 @@ impl Host for MountHost {
         // Mounts come one at a time, so none comes between.
         mounts.state().check_room_for(&wanted, &name)?;
         let connection = connection.map_or_else(|| connect(&name, dir, &wanted), Ok)?;
-        // Until it is among them: its end, which may come at once, and the end of all others wait for that.
+        // Until it is registered: its end, which may come immediately, and the end of all others wait for
+        // that.
         let mut state = mounts.state();
         if state.closed {
-            return Err(Error::OwnerGone { vault: name, pid: std::process::id() });
+            return Err(Error::Owner(OwnerError::Gone {
+                vault: name,
+                pid: std::process::id(),
+            }));
         }
         let served = Arc::clone(mounts);
-        let mount = LiveMount::serve(&mounts.open, dir, wanted, connection, &mounts.report, move |mount| {
-            served.ended(mount);
-        })?;
+        let mount = LiveMount::serve(
+            &mounts.open,
+            dir,
+            wanted,
+            connection,
+            &mounts.report,
+            move |mount| {
+                served.ended(mount);
+            },
+        )?;
         state.live.push(mount);
         // Once more: a mount that had the directory before may have struck it from the list when it ended.
-        vault.note_mount(&MountRecord::ours(dir, options))
+        vault.mounts().note_mount(&MountRecord::ours(dir, options))
     }
 
-    fn unmount(&self, dir: &Path, how: Unmount) -> Result<Unmounted> {
+    fn unmount(&self, dir: &Path, how: UnmountMode) -> Result<Unmounted> {
         let found = self.0.state().at(dir).cloned();
         let mount = found.ok_or_else(|| MountError::NotMounted { path: dir.to_owned() })?;
         let unmounted = self.0.end(&mount, how)?;
         let open = &self.0.open;
-        open.settle_or_sync().map_err(|error| open.vault().if_unstored(error))?;
+        open.settle_or_sync()
+            .map_err(|error| open.vault().unstored().explain(error))?;
         Ok(unmounted)
     }
 
@@ -246,19 +290,27 @@ impl Host for MountHost {
         let found = self.0.state().at(dir).cloned();
         let mount = found.ok_or_else(|| MountError::NotMounted { path: dir.to_owned() })?;
         mount.set_rules(rules, FORGETTING)?;
-        self.0.open.vault().note_mount(&mount.state().record)
+        self.0.open.vault().mounts().note_mount(&mount.state().record)
     }
 
     fn mounts(&self) -> Vec<MountState> {
         let state = self.0.state();
-        state.live.iter().filter(|mount| !mount.is_detached()).map(|mount| mount.state()).collect()
+        state
+            .live
+            .iter()
+            .filter(|mount| !mount.is_detached())
+            .map(|mount| mount.state())
+            .collect()
     }
 
     fn catch_up(&self) {
         let live = self.0.state().live.clone();
         for mount in live {
             if mount.flush(FORGETTING).is_err() {
-                (self.0.report)(&format!("the kernel is slow to forget at {}", mount.dir().display()));
+                (self.0.report)(&format!(
+                    "the kernel is slow to forget at {}",
+                    mount.dir().display()
+                ));
             }
         }
     }

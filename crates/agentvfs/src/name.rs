@@ -4,13 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, VaultError};
 
 /// The longest name of a vault or checkpoint.
 const LONGEST: usize = 100;
 
 fn check(what: &'static str, name: &str) -> Result<()> {
-    let bad = |reason| Err(Error::BadLabel { what, name: avfs_core::printable(name.as_bytes()), reason });
+    let bad = |reason| {
+        Err(Error::Vault(VaultError::BadName {
+            what,
+            name: avfs_core::printable(name.as_bytes()),
+            reason,
+        }))
+    };
     let allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     match name.chars().next() {
         None => bad("it is empty"),
@@ -29,11 +35,13 @@ macro_rules! label {
         pub struct $name(String);
 
         impl $name {
+            /// Checks a name.
             pub fn new(name: &str) -> Result<$name> {
                 check($what, name)?;
                 Ok($name(name.to_owned()))
             }
 
+            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -55,12 +63,13 @@ label!(
 );
 
 impl VaultName {
-    /// What the vault of a task is called. A task of a task's name is none: `/` is at most once in a name.
+    /// The name of a task's vault. A task's name cannot contain another one: `/` occurs at most once in a
+    /// name.
     pub(crate) fn of_task(project: &VaultName, task: &TaskName) -> VaultName {
         VaultName(format!("{project}/{task}"))
     }
 
-    /// The name of the project, if this is what a task of it is called.
+    /// The name of the project, if this is the name of a task of it.
     pub fn project(&self) -> Option<&str> {
         self.0.split_once('/').map(|(project, _)| project)
     }
@@ -91,7 +100,7 @@ label!(
 
 /// The name among `known` that is closest to a mistyped one, if one is close.
 pub(crate) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    // The first knows beginnings, the second knows swapped letters, also in short names.
+    // The first recognises prefixes, the second swapped letters, also in short names.
     let likeness = |name: &str| {
         let same_beginning = strsim::jaro_winkler(typed, name);
         let few_edits = strsim::normalized_damerau_levenshtein(typed, name);
@@ -124,14 +133,28 @@ mod tests {
         for good in ["a", "main-2", "Ünï_1.0"] {
             assert_eq!(VaultName::new(good).unwrap().as_str(), good);
         }
-        for bad in ["", ".x", "-x", "a/b", "..", "a b", "a\0", "a\nb", "@", &"x".repeat(101)] {
+        for bad in [
+            "",
+            ".x",
+            "-x",
+            "a/b",
+            "..",
+            "a b",
+            "a\0",
+            "a\nb",
+            "@",
+            &"x".repeat(101),
+        ] {
             assert!(VaultName::new(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn a_mistyped_name_finds_its_neighbour() {
-        assert_eq!(closest("mian", ["main", "other"].into_iter()), Some("main".into()));
+        assert_eq!(
+            closest("mian", ["main", "other"].into_iter()),
+            Some("main".into())
+        );
         assert_eq!(closest("wbe", ["main", "web"].into_iter()), Some("web".into()));
         assert_eq!(closest("zzz", ["main", "other"].into_iter()), None);
     }

@@ -2,7 +2,8 @@
 
 mod adopting;
 mod copying;
-mod held;
+mod gc_guard;
+mod graft;
 mod onto;
 mod saving;
 mod writing;
@@ -11,42 +12,46 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use avfs_core::{Entry, EntryName, Labels, NodeId, PATH_MAX, Timestamp, TreePath};
-use avfs_tree::{Attr, Base, FsError, Ino, Kind, Limits, NewEntry, Place, SetAttr, StoredTree, WorkTree};
+use avfs_tree::{
+    Attr, BaseTree, EntryPlace, FsError, Ino, InodeKind, NewEntry, SetAttr, StoredTree, VaultLimits, WorkTree,
+};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FileError, Result};
+use crate::host_import::OpenImports;
 use crate::name::VaultName;
 use crate::owner::Ownership;
 use crate::record::VaultRecord;
 use crate::vault::Vault;
-use held::Held;
-pub use held::Holding;
+use adopting::Adoption;
+pub use gc_guard::GcGuard;
+use gc_guard::GcPin;
 pub use saving::Saved;
 pub use writing::WriteMode;
 
-/// The working tree of a vault. Nobody else changes it while this value lives, unless this process serves it
-/// to others or another process does.
+/// The working tree of a vault. No other process changes it while this value lives, unless this process
+/// serves it to others or another process owns it.
 ///
 /// Changes become a snapshot by [`OpenVault::commit`] or [`OpenVault::save`]; dropping the value without
 /// one discards them. Threads may share it.
 pub struct OpenVault {
     vault: Vault,
-    /// What it was called when it was opened, for messages.
+    /// Its name when it was opened, for messages.
     name: VaultName,
-    /// As of the last snapshot. Locked before the tree is, by whoever takes one.
+    /// As of the last snapshot. Lock order: before the tree, for taking one.
     record: Mutex<VaultRecord>,
     tree: WorkTree,
-    held: Held,
-    hold: Hold,
+    held: GcPin,
+    hold: Role,
     /// The tree in memory is neither here nor there, after it could not be moved to another state.
     torn: AtomicBool,
 }
 
-/// Who owns the tree.
-pub(crate) enum Hold {
+/// The role of this process for the tree.
+pub(crate) enum Role {
     /// This value does.
     Owner(#[allow(dead_code, reason = "held for its lock")] Ownership),
-    /// Another process does. The tree here is a copy in memory, and what becomes of it is given to the owner.
-    Guest,
+    /// Another process owns it. The tree here is a copy in memory, and its changes are handed to the owner.
+    Client,
 }
 
 impl OpenVault {
@@ -55,21 +60,30 @@ impl OpenVault {
         record: VaultRecord,
         tree: WorkTree,
         pin: Option<avfs_store::Pin>,
-        hold: Hold,
+        hold: Role,
     ) -> OpenVault {
         tree.set_limits(limits_of(&record));
         vault.set_sight_of(&tree);
-        let (name, held) = (record.name.clone(), Held::with(pin));
-        OpenVault { vault, name, record: Mutex::new(record), tree, held, hold, torn: AtomicBool::new(false) }
+        let (name, held) = (record.name.clone(), GcPin::with(pin));
+        OpenVault {
+            vault,
+            name,
+            record: Mutex::new(record),
+            tree,
+            held,
+            hold,
+            torn: AtomicBool::new(false),
+        }
     }
 
-    /// A copy of what another process owns. It stays pinned: the head may move on, and what this one was made
-    /// from must not be collected.
-    pub(crate) fn guest(vault: Vault) -> Result<OpenVault> {
+    /// A copy of a vault that another process owns. It stays pinned: the head may move on, and the origin of
+    /// this copy must not be collected.
+    pub(crate) fn client(vault: Vault) -> Result<OpenVault> {
+        // Before the record is read: its head could be collected in between.
         let pin = vault.store().objects().store().pin()?;
         let record = vault.record()?.0;
         let tree = vault.tree_in_memory(&record)?;
-        Ok(OpenVault::new(vault, record, tree, Some(pin), Hold::Guest))
+        Ok(OpenVault::new(vault, record, tree, Some(pin), Role::Client))
     }
 
     /// A tree in memory to work something out in, under the pin of the caller.
@@ -79,18 +93,25 @@ impl OpenVault {
     }
 
     /// The same, of another state.
-    pub(crate) fn scratch_at(vault: Vault, record: VaultRecord, base: Base) -> Result<OpenVault> {
+    pub(crate) fn scratch_at(vault: Vault, record: VaultRecord, base: BaseTree) -> Result<OpenVault> {
         let store = vault.store();
         let tree = WorkTree::in_memory(store.objects().clone(), base, store.clock())?;
-        Ok(OpenVault::new(vault.unrestricted(), record, tree, None, Hold::Guest))
+        Ok(OpenVault::new(
+            vault.unrestricted(),
+            record,
+            tree,
+            None,
+            Role::Client,
+        ))
     }
 
-    /// The same vault without a journal: from now on changes are in memory until a snapshot. What a crash
-    /// had left in a journal becomes a snapshot of its own first.
+    /// The same vault without a journal: from now on changes are in memory until a snapshot. Journals that a
+    /// crash had left become a snapshot of their own first.
     pub(crate) fn without_journal(mut self) -> Result<OpenVault> {
+        // The journal is dropped next, so what it holds must be in a snapshot by then.
         self.save("recover", "after a crash")?;
         self.tree.drop_journal();
-        self.held = Held::default();
+        self.held = GcPin::default();
         let tree = self.vault.tree_in_memory(&self.record())?;
         tree.set_limits(self.limits());
         self.vault.set_sight_of(&tree);
@@ -98,14 +119,28 @@ impl OpenVault {
         Ok(self)
     }
 
-    /// A guest's tree on the newest state, without what was changed here. What is held stays held.
-    pub(crate) fn anew(self) -> Result<OpenVault> {
+    /// A client's tree on the newest state, without its own changes. The pin is kept.
+    pub(crate) fn reopened(self) -> Result<OpenVault> {
         let held = self.held;
         let vault = self.vault;
         drop((self.tree, self.hold));
-        Ok(OpenVault { held, ..vault.begin()? })
+        Ok(OpenVault {
+            held,
+            ..vault.begin()?
+        })
     }
 
+    /// Brings in files of the host and archives.
+    pub fn imports(&self) -> OpenImports<'_> {
+        OpenImports { open: self }
+    }
+
+    /// Makes states that other processes hand over the head.
+    pub(crate) fn adoption(&self) -> Adoption<'_> {
+        Adoption { open: self }
+    }
+
+    /// The vault.
     pub fn vault(&self) -> &Vault {
         &self.vault
     }
@@ -121,34 +156,40 @@ impl OpenVault {
         Ok(self.tree.sync()?)
     }
 
-    /// Keeps garbage collection away until the next snapshot behind the returned value's end: for objects
+    /// Prevents garbage collection until the next snapshot after the returned value is dropped: for objects
     /// that are stored before they are part of the tree.
-    pub fn hold_objects(&self) -> Result<Holding<'_>> {
+    pub fn hold_objects(&self) -> Result<GcGuard<'_>> {
         self.held.hold(self.vault.store())
     }
 
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> VaultLimits {
         limits_of(&self.record())
     }
 
-    /// Reads anew how much the vault may hold.
+    /// Reads the limits of the vault again.
     pub(crate) fn refresh_limits(&self) -> Result<()> {
         let mut record = self.record();
         let fresh = self.vault.record()?.0;
+        // Only these two: the rest of the record is of the last snapshot that was taken here.
         (record.max_bytes, record.max_files) = (fresh.max_bytes, fresh.max_files);
         self.tree.set_limits(limits_of(&record));
         Ok(())
     }
 
     pub(crate) fn fail(&self, path: &TreePath, source: FsError) -> Error {
-        Error::File { vault: self.name.to_string(), path: path.clone(), source }
+        Error::File(FileError::Tree {
+            vault: self.name.to_string(),
+            path: path.clone(),
+            source,
+        })
     }
 
-    /// The attributes of what is at `path`.
+    /// The attributes of the entry at `path`.
     pub fn stat(&self, path: &TreePath) -> Result<Attr> {
         self.tree.resolve(path).map_err(|error| self.fail(path, error))
     }
 
+    /// Whether there is an entry at a path.
     pub fn exists(&self, path: &TreePath) -> Result<bool> {
         match self.tree.resolve(path) {
             Ok(_) => Ok(true),
@@ -160,8 +201,10 @@ impl OpenVault {
     /// The paths of everything in a directory, by name.
     pub fn children(&self, path: &TreePath) -> Result<Vec<TreePath>> {
         let ino = self.stat(path)?.ino;
-        let found =
-            self.tree.read_directory(ino, None, usize::MAX).map_err(|error| self.fail(path, error))?;
+        let found = self
+            .tree
+            .read_directory(ino, None, usize::MAX)
+            .map_err(|error| self.fail(path, error))?;
         Ok(found.iter().map(|(name, _)| path.join(name)).collect())
     }
 
@@ -172,15 +215,18 @@ impl OpenVault {
     }
 
     /// Where `path` is: its directory, which must exist, and its name in it.
-    pub(crate) fn place(&self, path: &TreePath) -> Result<Place> {
+    pub(crate) fn place(&self, path: &TreePath) -> Result<EntryPlace> {
         let Some((parent, name)) = path.split_last() else {
-            return Err(self.fail(path, FsError::Invalid("this cannot be done to the root of a vault")));
+            return Err(self.fail(
+                path,
+                FsError::Invalid("this cannot be done to the root of a vault"),
+            ));
         };
         let attr = self.stat(&parent)?;
-        if attr.kind != Kind::Directory {
+        if attr.kind != InodeKind::Directory {
             return Err(self.fail(&parent, FsError::NotADirectory));
         }
-        Ok(Place::new(attr.ino, name))
+        Ok(EntryPlace::new(attr.ino, name))
     }
 
     fn by_me(&self, new: NewEntry) -> NewEntry {
@@ -198,19 +244,24 @@ impl OpenVault {
         let mut walked = TreePath::root();
         for name in path.components() {
             walked.push(&name);
-            ino = self.directory_at(ino, &name).map_err(|error| self.fail(&walked, error))?;
+            ino = self
+                .directory_at(ino, &name)
+                .map_err(|error| self.fail(&walked, error))?;
         }
         Ok(())
     }
 
-    fn make_one(&self, place: &Place) -> Result<(), FsError> {
-        self.tree.create(place.parent, &place.name, self.by_me(NewEntry::directory(0o755))).map(|_| ())
+    fn make_one(&self, place: &EntryPlace) -> Result<(), FsError> {
+        self.tree
+            .create(place.parent, &place.name, self.by_me(NewEntry::directory(0o755)))
+            .map(|_| ())
     }
 
     fn directory_at(&self, parent: Ino, name: &EntryName) -> Result<Ino, FsError> {
         match self.tree.lookup(parent, name) {
-            Ok(attr) if attr.kind == Kind::Directory => Ok(attr.ino),
+            Ok(attr) if attr.kind == InodeKind::Directory => Ok(attr.ino),
             Ok(_) => Err(FsError::NotADirectory),
+            // Creating at a hidden name is refused by the rules, without telling that it exists.
             Err(FsError::NotFound | FsError::Hidden) => {
                 let new = self.by_me(NewEntry::directory(0o755));
                 Ok(self.tree.create(parent, name, new)?.ino)
@@ -224,16 +275,20 @@ impl OpenVault {
         let place = self.place(path)?;
         let attr = self.stat(path)?;
         let removed = match attr.kind {
-            Kind::Directory if recursive => self.tree.remove_tree(place.parent, &place.name),
-            Kind::Directory => Err(FsError::IsADirectory),
+            InodeKind::Directory if recursive => self.tree.remove_tree(place.parent, &place.name),
+            InodeKind::Directory => Err(FsError::IsADirectory),
             _ => self.tree.unlink(place.parent, &place.name),
         };
         removed.map_err(|error| self.fail(path, error))
     }
 
+    /// Makes a symbolic link.
     pub fn symlink(&self, target: &[u8], path: &TreePath) -> Result<()> {
         if target.is_empty() || target.len() > PATH_MAX || target.contains(&0) {
-            return Err(self.fail(path, FsError::Invalid("a link points to 1 to 4095 bytes without a NUL")));
+            return Err(self.fail(
+                path,
+                FsError::Invalid("a link points to 1 to 4095 bytes without a NUL"),
+            ));
         }
         let place = self.place(path)?;
         let new = self.by_me(NewEntry::symlink(target));
@@ -249,21 +304,67 @@ impl OpenVault {
         made.map(|_| ()).map_err(|error| self.fail(path, error))
     }
 
+    /// Sets the permission bits of an entry.
     pub fn set_mode(&self, path: &TreePath, mode: u32) -> Result<()> {
-        self.set(path, SetAttr { mode: Some(mode), ..SetAttr::default() })
+        self.set(
+            path,
+            SetAttr {
+                mode: Some(mode),
+                ..SetAttr::default()
+            },
+        )
     }
 
+    /// Gives an entry these extended attributes, and takes away all others whose names begin with `prefix`. Names are
+    /// whole.
+    pub fn replace_xattrs(
+        &self,
+        path: &TreePath,
+        prefix: &[u8],
+        xattrs: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<()> {
+        let ino = self.stat(path)?.ino;
+        let failed = |error| self.fail(path, error);
+        for name in self.tree().list_xattrs(ino).map_err(failed)? {
+            let is_given = xattrs.iter().any(|(given, _)| *given == name);
+            if name.starts_with(prefix) && !is_given {
+                self.tree().remove_xattr(ino, &name).map_err(failed)?;
+            }
+        }
+        for (name, value) in xattrs {
+            self.tree().set_xattr(ino, name, value).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the time at which the contents of an entry were last changed.
     pub fn set_mtime(&self, path: &TreePath, mtime: Timestamp) -> Result<()> {
-        self.set(path, SetAttr { mtime: Some(mtime), ..SetAttr::default() })
+        self.set(
+            path,
+            SetAttr {
+                mtime: Some(mtime),
+                ..SetAttr::default()
+            },
+        )
     }
 
+    /// Cuts a file off, or extends it by a hole.
     pub fn truncate(&self, path: &TreePath, size: u64) -> Result<()> {
-        self.set(path, SetAttr { size: Some(size), ..SetAttr::default() })
+        self.set(
+            path,
+            SetAttr {
+                size: Some(size),
+                ..SetAttr::default()
+            },
+        )
     }
 
     pub(crate) fn set(&self, path: &TreePath, set: SetAttr) -> Result<()> {
         let ino = self.stat(path)?.ino;
-        self.tree.set_attr(ino, set).map(|_| ()).map_err(|error| self.fail(path, error))
+        self.tree
+            .set_attr(ino, set)
+            .map(|_| ())
+            .map_err(|error| self.fail(path, error))
     }
 
     /// Puts a stored tree at a path where there is nothing.
@@ -273,7 +374,7 @@ impl OpenVault {
         grafted.map(|_| ()).map_err(|error| self.fail(path, error))
     }
 
-    /// Puts what another tree holds at a path where there is nothing; `links` are the linked files of that tree.
+    /// Inserts an entry of another tree at a free path; `links` are the linked files of that tree.
     pub(crate) fn graft_from(&self, path: &TreePath, entry: &Entry, links: Option<NodeId>) -> Result<()> {
         let place = self.place(path)?;
         let grafted = self.tree.copy_stored(entry, links, place.parent, &place.name);
@@ -283,31 +384,36 @@ impl OpenVault {
     /// Puts the entries of a stored directory into an existing one; a name that is taken by something else
     /// than a directory on both sides is in the way, and then nothing is changed.
     pub fn graft_into(&self, path: &TreePath, tree: StoredTree) -> Result<()> {
-        crate::graft::graft_into(self, path, tree)
+        graft::graft_into(self, path, tree)
     }
 
     /// The entry at `path` as a snapshot would hold it.
     pub(crate) fn is_same_kind(&self, path: &TreePath, entry: &Entry) -> Result<bool> {
         match self.tree.resolve(path) {
-            Ok(attr) => Ok(attr.kind == Kind::from(&entry.kind)),
+            Ok(attr) => Ok(attr.kind == InodeKind::from(&entry.kind)),
             Err(FsError::NotFound | FsError::Hidden) => Ok(false),
             Err(error) => Err(self.fail(path, error)),
         }
     }
 
-    /// The labels that what is at `path` has itself. Nobody is told them through rules.
+    /// The own labels of the entry at `path`. Never shown through rules.
     pub fn labels(&self, path: &TreePath) -> Result<Labels> {
         self.vault.check_unrestricted("looking at labels")?;
         Ok(self.stat(path)?.meta.labels)
     }
 
-    /// Gives what is at `path` other labels. Not through rules: they go by labels.
+    /// Replaces the labels of the entry at `path`. Not through rules, because rules match labels.
     pub fn set_labels(&self, path: &TreePath, labels: Labels) -> Result<()> {
         let ino = self.stat(path)?.ino;
-        self.tree.set_labels(ino, labels).map_err(|error| self.fail(path, error))
+        self.tree
+            .set_labels(ino, labels)
+            .map_err(|error| self.fail(path, error))
     }
 }
 
-fn limits_of(record: &VaultRecord) -> Limits {
-    Limits { bytes: record.max_bytes, files: record.max_files }
+fn limits_of(record: &VaultRecord) -> VaultLimits {
+    VaultLimits {
+        bytes: record.max_bytes,
+        files: record.max_files,
+    }
 }

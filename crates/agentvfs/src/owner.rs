@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::control::LiveOwner;
-use crate::error::{Error, Result};
+use crate::error::{Error, OwnerError, Result, VaultUser};
 use crate::record::VaultId;
 use crate::vault::Vault;
 
@@ -17,7 +17,8 @@ use crate::vault::Vault;
 #[derive(Debug)]
 pub(crate) enum Ownership {
     File(#[allow(dead_code, reason = "held for its lock")] File),
-    /// Of a vault that nobody can change, shared with others. Without a file if nobody ever owned it.
+    /// For a vault that cannot be changed, shared with other processes. Without a file if it never had an
+    /// owner.
     Shared(#[allow(dead_code, reason = "held for its lock")] Option<File>),
     Process {
         taken: Arc<Mutex<HashSet<VaultId>>>,
@@ -28,7 +29,10 @@ pub(crate) enum Ownership {
 impl Drop for Ownership {
     fn drop(&mut self) {
         if let Ownership::Process { taken, id } = self {
-            taken.lock().expect("no panic happens while the lock is held").remove(id);
+            taken
+                .lock()
+                .expect("no panic happens while the lock is held")
+                .remove(id);
         }
     }
 }
@@ -38,28 +42,38 @@ pub(crate) fn work_directory(home: &Path, id: VaultId) -> PathBuf {
     home.join("work").join(id.to_string())
 }
 
-/// Who may change a vault.
-pub(crate) enum Owner {
+/// The process that may change a vault.
+pub(crate) enum VaultOwner {
     /// This process, from now on.
     Us(Ownership),
     /// A process that others can talk to.
     Served(LiveOwner),
 }
 
-impl Vault {
-    /// Becomes the owner of the vault, or finds the one that answers. One that does not is waited for: a
-    /// short command, or a process that starts or ends.
-    pub(crate) fn find_owner(&self) -> Result<Owner> {
-        let (start, patience) = (Instant::now(), self.store().patience());
+/// Which process may change a vault.
+#[derive(Clone, Copy)]
+pub(crate) struct VaultOwnership<'a> {
+    pub(crate) vault: &'a Vault,
+}
+
+impl VaultOwnership<'_> {
+    /// Becomes the owner of the vault, or finds an owner that answers. An owner that does not is waited
+    /// for: a short command, or a process that starts or ends.
+    pub(crate) fn find(&self) -> Result<VaultOwner> {
+        let (start, patience) = (Instant::now(), self.vault.store().patience());
         let mut pause = Duration::from_micros(200);
         loop {
-            match self.store().own_at_once(self.id(), self.name()?.as_str()) {
-                Ok(ownership) => return Ok(Owner::Us(ownership)),
-                Err(busy @ Error::Busy { .. }) => {
-                    if let Some(owner) = self.live_owner()? {
-                        return Ok(Owner::Served(owner));
+            match self
+                .vault
+                .store()
+                .own_at_once(self.vault.id(), self.vault.name()?.as_str())
+            {
+                Ok(ownership) => return Ok(VaultOwner::Us(ownership)),
+                Err(busy @ Error::Owner(OwnerError::Busy { .. })) => {
+                    if let Some(owner) = self.vault.live_owner()? {
+                        return Ok(VaultOwner::Served(owner));
                     }
-                    if start.elapsed() >= patience || self.store().home().is_none() {
+                    if start.elapsed() >= patience {
                         return Err(busy);
                     }
                 }
@@ -70,42 +84,71 @@ impl Vault {
         }
     }
 
-    /// Becomes the owner of the vault, or says who has it.
-    pub(crate) fn own(&self) -> Result<Ownership> {
-        match self.find_owner()? {
-            Owner::Us(ownership) => Ok(ownership),
-            Owner::Served(owner) => {
-                Err(Error::Busy { vault: self.name()?.to_string(), owner: owner.pid().to_string() })
-            }
+    /// Becomes the owner of the vault, or returns which process is.
+    pub(crate) fn take(&self) -> Result<Ownership> {
+        match self.find()? {
+            VaultOwner::Us(ownership) => Ok(ownership),
+            VaultOwner::Served(owner) => Err(Error::Owner(OwnerError::Busy {
+                vault: self.vault.name()?.to_string(),
+                owner: owner.pid().to_string(),
+                by: self.user(),
+            })),
         }
+    }
+
+    /// The purpose for which the vault is open, if it is something that a person can end.
+    fn user(&self) -> Option<VaultUser> {
+        let sessions = self.vault.sessions().list().ok()?;
+        if !sessions.is_empty() {
+            let ids = sessions.into_iter().map(|session| session.id).collect();
+            return Some(VaultUser::Sessions { ids });
+        }
+        let mount = self.vault.mounts().list().ok()?.into_iter().next()?;
+        Some(VaultUser::Mount { dir: mount.dir })
     }
 }
 
-/// Takes ownership of a vault in a directory, or says who has it.
+/// Takes ownership of a vault in a directory, or returns which process has it.
 pub(crate) fn take(directory: &Path, vault: &str) -> Result<Ownership> {
-    let host = |action, source| Error::Host { action, place: directory.display().to_string(), source };
+    let host = |action, source| Error::Host {
+        action,
+        place: directory.display().to_string(),
+        source,
+    };
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(directory)
         .map_err(|source| host("creating", source))?;
     let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let mut file =
-        options.open(directory.join("lock")).map_err(|source| host("opening the lock in", source))?;
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    let mut file = options
+        .open(directory.join("lock"))
+        .map_err(|source| host("opening the lock in", source))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(busy(&mut file, vault)),
         Err(TryLockError::Error(source)) => return Err(host("locking", source)),
     }
-    // Only for the message that others get; a failure to write it harms nobody.
-    let _ = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
+    // Only for the message to other processes; a failure to write it does no harm.
+    let _ = file
+        .set_len(0)
+        .and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
     Ok(Ownership::File(file))
 }
 
-/// Shares a vault on a disk that is read-only. Whoever wants it for himself, once it is not, has to wait.
+/// Shares a vault on a read-only disk. A process that wants to own it, once it is writable, must wait.
 pub(crate) fn share(directory: &Path, vault: &str) -> Result<Ownership> {
-    let host = |action, source| Error::Host { action, place: directory.display().to_string(), source };
+    let host = |action, source| Error::Host {
+        action,
+        place: directory.display().to_string(),
+        source,
+    };
     let mut file = match File::open(directory.join("lock")) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ownership::Shared(None)),
@@ -120,11 +163,17 @@ pub(crate) fn share(directory: &Path, vault: &str) -> Result<Ownership> {
 
 fn busy(file: &mut File, vault: &str) -> Error {
     let mut owner = String::new();
-    let read = file.rewind().and_then(|()| file.take(32).read_to_string(&mut owner));
+    let read = file
+        .rewind()
+        .and_then(|()| file.take(32).read_to_string(&mut owner));
     if read.is_err() || owner.is_empty() {
         owner = "unknown".into();
     }
-    Error::Busy { vault: vault.to_owned(), owner }
+    Error::Owner(OwnerError::Busy {
+        vault: vault.to_owned(),
+        owner,
+        by: None,
+    })
 }
 
 /// Takes ownership of a vault of a store that lives in this process alone.
@@ -133,9 +182,19 @@ pub(crate) fn take_in_process(
     id: VaultId,
     vault: &str,
 ) -> Result<Ownership> {
-    let free = taken.lock().expect("no panic happens while the lock is held").insert(id);
+    let free = taken
+        .lock()
+        .expect("no panic happens while the lock is held")
+        .insert(id);
     if !free {
-        return Err(Error::Busy { vault: vault.to_owned(), owner: std::process::id().to_string() });
+        return Err(Error::Owner(OwnerError::Busy {
+            vault: vault.to_owned(),
+            owner: std::process::id().to_string(),
+            by: None,
+        }));
     }
-    Ok(Ownership::Process { taken: Arc::clone(taken), id })
+    Ok(Ownership::Process {
+        taken: Arc::clone(taken),
+        id,
+    })
 }

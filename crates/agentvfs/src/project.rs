@@ -3,28 +3,35 @@
 //! A project has a vault of its own, from which its tasks are forked. Its head is the directory as the last task
 //! found it.
 
+mod moving;
+
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use avfs_core::rules::{Preset, Rule, Rules};
 use avfs_store::{RefEdit, RefRange};
-use avfs_tree::Limits;
+use avfs_tree::VaultLimits;
 
 use crate::apply::ApplyError;
-use crate::birth::Seed;
-use crate::error::{Error, Result};
-use crate::git::{GitError, HiddenFile, Place, Preparation, Sorted, inline, untracked_secrets};
+use crate::creation::Seed;
+use crate::error::{Error, OwnerError, ProjectError, Result, StorageError, TaskError, VaultError};
+use crate::git::{
+    GitError, HiddenFile, Preparation, RepositoryPlace, SortedFiles, inline, untracked_secrets,
+};
 use crate::name::{TaskName, VaultName};
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
+use crate::rule_record::RuleRecord;
 use crate::store::Store;
 use crate::task::{NewTask, Task, TaskState};
-use crate::through::RuleRecord;
 use crate::vault::Vault;
 
-/// Why a directory that the sandbox makes anew is no project.
+pub use moving::Likeness;
+pub(crate) use moving::Relocation;
+
+/// Why a directory that the sandbox creates itself cannot be a project.
 const AROUND_OWN: &str = "the sandbox has something of its own there";
 
-/// What the vault of a project that has no usable name is called.
+/// The name of the vault of a project without a usable name.
 const NAMELESS: &str = "project";
 
 /// A directory of the host and its vault.
@@ -35,59 +42,139 @@ pub struct Project {
     record: ProjectRecord,
 }
 
-/// What a task begins with.
+/// The initial state of a task.
 pub(crate) struct Begun {
     pub(crate) head: Head,
     pub(crate) rules: Option<Vec<Rule>>,
-    /// What the rules hide of what git tracks, and of other files by their contents.
+    /// The tracked files that the rules hide, and other files that are hidden because of their contents.
     pub(crate) hidden: Vec<HiddenFile>,
 }
 
-impl Store {
+/// Decisions about a task that are made before its directory has a state.
+#[derive(Default)]
+struct Prepared {
+    rules: Option<Vec<Rule>>,
+    hidden: Vec<HiddenFile>,
+    preparations: Vec<Preparation>,
+}
+
+/// An absolute path to a directory that may be gone. `..` leads to where it does for the kernel; links are not followed
+/// otherwise, because one may be in the place of a directory that was moved.
+fn without_dots(directory: &Path) -> PathBuf {
+    let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let mut found = PathBuf::new();
+    for component in absolute.components() {
+        if component == Component::ParentDir {
+            // The kernel resolves a link before it goes up, so `a/..` need not be where `a` is listed.
+            found = found.canonicalize().unwrap_or(found);
+            found.pop();
+        } else {
+            found.push(component);
+        }
+    }
+    found
+}
+
+/// The directories of the host from which tasks are made.
+#[derive(Clone, Copy)]
+pub struct Projects<'a> {
+    pub(crate) store: &'a Store,
+}
+
+impl Projects<'_> {
     /// The project of a directory; the first time, its vault is made.
-    pub fn project(&self, directory: &Path) -> Result<Project> {
+    pub fn open(&self, directory: &Path) -> Result<Project> {
         let root = canonical(directory)?;
         self.check_place(&root)?;
         if !root.is_dir() {
             return Err(ApplyError::NotADirectory { path: root }.into());
         }
         if let Some(found) = self.project_at(&root)? {
-            return Ok(found);
+            return self.with_vault(found);
         }
-        let _pin = self.objects().store().pin()?;
-        let base = self.state_of(&root)?;
-        let seed = Seed {
-            head: base,
-            parent: None,
-            action: format!("project {}", shown(&root)),
-            limits: Limits::default(),
-            rules: None,
-            task: None,
-        };
-        let record = self.retry(|edits| {
-            let name = self.free_name(&project_name(&root))?;
-            let id = VaultId(self.take_ids(edits, 1)?);
-            self.new_vault(edits, id, &name, &seed);
-            let record = ProjectRecord { root: hex(&root), vault: id, tasks: 0, setup: None };
-            edits.push(RefEdit::create(key::project(root.as_os_str().as_bytes()), record::encode(&record)));
+        // The objects of the first state are needed by no ref until the project is committed.
+        let _pin = self.store.objects().store().pin()?;
+        let seed = self.seed_of(&root)?;
+        let record = self.store.retry(|edits| {
+            let id = self.new_vault(edits, &root, &seed)?;
+            let record = ProjectRecord {
+                root: hex(&root),
+                vault: id,
+                tasks: 0,
+                setup: None,
+            };
+            edits.push(RefEdit::create(
+                key::project(root.as_os_str().as_bytes()),
+                record::encode(&record),
+            ));
             Ok(record)
         });
         match record {
-            Ok(record) => Ok(Project { store: self.clone(), root, record }),
+            Ok(record) => Ok(Project {
+                store: self.store.clone(),
+                root,
+                record,
+            }),
             // Another process was faster.
-            Err(Error::Contended { key }) => self.project_at(&root)?.ok_or(Error::Contended { key }),
+            Err(Error::Storage(StorageError::Contended { key })) => self
+                .project_at(&root)?
+                .ok_or(Error::Storage(StorageError::Contended { key })),
             Err(error) => Err(error),
         }
     }
 
+    /// What the vault of a project begins with.
+    fn seed_of(&self, root: &Path) -> Result<Seed> {
+        Ok(Seed {
+            head: self.state_of(root)?,
+            parent: None,
+            action: format!("project {}", shown(root)),
+            limits: VaultLimits::default(),
+            rules: None,
+            task: None,
+            image: None,
+        })
+    }
+
+    fn new_vault(&self, edits: &mut Vec<RefEdit>, root: &Path, seed: &Seed) -> Result<VaultId> {
+        let name = self.free_name(&project_name(root))?;
+        let id = VaultId(self.store.take_ids(edits, 1)?);
+        self.store.new_vault(edits, id, &name, seed);
+        Ok(id)
+    }
+
+    /// A project whose vault is gone gets a new one, if its directory is there.
+    fn with_vault(&self, project: Project) -> Result<Project> {
+        let has_vault = |record: &ProjectRecord| {
+            Ok::<_, Error>(self.store.refs().read(&key::vault(record.vault))?.is_some())
+        };
+        if has_vault(&project.record)? || project.is_missing() {
+            return Ok(project);
+        }
+        let _pin = self.store.objects().store().pin()?;
+        let seed = self.seed_of(&project.root)?;
+        let record = self.store.retry(|edits| {
+            let (mut record, bytes) = project.record()?;
+            // Another process was faster.
+            if !has_vault(&record)? {
+                record.vault = self.new_vault(edits, &project.root, &seed)?;
+                let key = key::project(project.path_bytes());
+                edits.push(RefEdit::replace(key, bytes, record::encode(&record)));
+            }
+            Ok(record)
+        })?;
+        Ok(Project { record, ..project })
+    }
+
     /// The project that a directory belongs to, if it is known.
-    pub fn find_project(&self, directory: &Path) -> Result<Option<Project>> {
-        self.project_at(&self.project_root(directory)?)
+    pub fn find(&self, directory: &Path) -> Result<Option<Project>> {
+        let found = self.project_at(&self.root_of(directory)?)?;
+        found.map(|project| self.with_vault(project)).transpose()
     }
 
     /// Where the project of a directory begins: at the nearest directory above it that is a known project or a git
     /// repository, or at itself. A submodule belongs to the known project that it is a part of.
-    pub fn project_root(&self, directory: &Path) -> Result<PathBuf> {
+    pub fn root_of(&self, directory: &Path) -> Result<PathBuf> {
         let directory = canonical(directory)?;
         let mut submodule = None;
         for above in directory.ancestors() {
@@ -95,6 +182,8 @@ impl Store {
                 return Ok(above.to_owned());
             }
             match RepositoryKind::of(above) {
+                // A repository in the home itself, for example of settings, does not make the whole home a
+                // project.
                 Some(_) if self.check_place(above).is_err() => {}
                 Some(RepositoryKind::Submodule) => submodule = submodule.or(Some(above)),
                 Some(RepositoryKind::Whole) => return Ok(submodule.unwrap_or(above).to_owned()),
@@ -108,21 +197,27 @@ impl Store {
     pub(crate) fn project_of(&self, task: &Task) -> Result<Project> {
         match self.project_at(task.root())? {
             Some(project) => Ok(project),
-            None => self.project(task.root()),
+            None => self.open(task.root()),
         }
     }
 
     /// All projects, by their directories.
-    pub fn projects(&self) -> Result<Vec<Project>> {
-        let found = self.refs().scan(&RefRange::prefix(key::PROJECTS))?;
+    pub fn list(&self) -> Result<Vec<Project>> {
+        let found = self.store.refs().scan(&RefRange::prefix(key::PROJECTS))?;
         let mut projects = Vec::new();
         for (key, bytes) in found {
             let record: ProjectRecord = record::decode(&key, &bytes)?;
-            let root = path_of_hex(&record.root).ok_or_else(|| Error::DamagedRecord {
-                key,
-                reason: "the directory of the project cannot be read".into(),
+            let root = path_of_hex(&record.root).ok_or_else(|| {
+                Error::Storage(StorageError::DamagedRecord {
+                    key,
+                    reason: "the directory of the project cannot be read".into(),
+                })
             })?;
-            projects.push(Project { store: self.clone(), root, record });
+            projects.push(Project {
+                store: self.store.clone(),
+                root,
+                record,
+            });
         }
         projects.sort_by(|a, b| a.root.cmp(&b.root));
         Ok(projects)
@@ -130,19 +225,33 @@ impl Store {
 
     /// The project that begins at a directory, or that its path named before it was gone.
     pub fn known_project(&self, directory: &Path) -> Result<Option<Project>> {
-        let root = directory.canonicalize().or_else(|_| std::path::absolute(directory));
-        self.project_at(&root.unwrap_or_else(|_| directory.to_owned()))
+        let absolute = without_dots(directory);
+        match directory
+            .canonicalize()
+            .ok()
+            .map(|root| self.project_at(&root))
+            .transpose()?
+            .flatten()
+        {
+            // A link may be in the place of a directory that was moved.
+            None => self.project_at(&absolute),
+            found => Ok(found),
+        }
     }
 
     fn project_at(&self, root: &Path) -> Result<Option<Project>> {
-        let found = record::read(self.refs(), &key::project(root.as_os_str().as_bytes()))?;
+        let found = record::read(self.store.refs(), &key::project(root.as_os_str().as_bytes()))?;
         let Some((record, _)) = found else { return Ok(None) };
-        Ok(Some(Project { store: self.clone(), root: root.to_owned(), record }))
+        Ok(Some(Project {
+            store: self.store.clone(),
+            root: root.to_owned(),
+            record,
+        }))
     }
 
-    /// The directory of the project whose vault this is.
+    /// The directory of the project with this vault.
     pub(crate) fn project_of_vault(&self, vault: VaultId) -> Result<Option<PathBuf>> {
-        for (_, bytes) in self.refs().scan(&RefRange::prefix(key::PROJECTS))? {
+        for (_, bytes) in self.store.refs().scan(&RefRange::prefix(key::PROJECTS))? {
             let record: ProjectRecord = record::decode(key::PROJECTS, &bytes)?;
             if record.vault == vault {
                 return Ok(path_of_hex(&record.root));
@@ -154,97 +263,168 @@ impl Store {
     /// Why no program can run in a task of a directory, if so.
     pub fn why_no_project(&self, directory: &Path) -> Option<&'static str> {
         match self.check_place(&directory.canonicalize().ok()?) {
-            Err(Error::NotAProject { reason, .. }) => Some(reason),
+            Err(Error::Project(ProjectError::Unsuitable { reason, .. })) => Some(reason),
             _ => None,
         }
     }
 
-    /// Nor is one that the sandbox cannot show, because something of its own is in it.
+    /// Also refuses a directory that the sandbox cannot show, because it contains a place of the sandbox's own.
     fn check_place(&self, root: &Path) -> Result<()> {
         self.check_project(root)?;
-        match avfs_exec::plan::is_around_own(root) {
-            true => Err(Error::NotAProject { path: root.to_owned(), reason: AROUND_OWN }),
-            false => Ok(()),
+        if avfs_exec::plan::is_around_own(root) {
+            Err(Error::Project(ProjectError::Unsuitable {
+                path: root.to_owned(),
+                reason: AROUND_OWN,
+            }))
+        } else {
+            Ok(())
         }
     }
 
     /// A directory that holds everything is not a project.
     pub(crate) fn check_project(&self, root: &Path) -> Result<()> {
-        let refuse = |reason| Err(Error::NotAProject { path: root.to_owned(), reason });
+        let refuse = |reason| {
+            Err(Error::Project(ProjectError::Unsuitable {
+                path: root.to_owned(),
+                reason,
+            }))
+        };
         if root == Path::new("/") {
             return refuse("it is the root of the system");
         }
+        // Resolved like the project's own path, or a link would hide that they are the same.
         let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
         if home.is_some_and(|home| home.starts_with(root)) {
             return refuse("your whole home is in it");
         }
-        if self.home().and_then(|home| home.canonicalize().ok()).is_some_and(|home| root.starts_with(home)) {
+        if self
+            .store
+            .work()
+            .existing()
+            .and_then(|home| home.canonicalize().ok())
+            .is_some_and(|home| root.starts_with(home))
+        {
             return refuse("it is in the store");
         }
         Ok(())
     }
 
-    /// A name that no vault has: `wanted`, or with a number behind it.
+    /// A free name for a vault: `wanted`, or the same followed by a number.
     fn free_name(&self, wanted: &VaultName) -> Result<VaultName> {
-        if !self.has_vault(wanted.as_str())? {
+        if !self.store.has_vault(wanted.as_str())? {
             return Ok(wanted.clone());
         }
         let mut number = 2;
         loop {
             let name = VaultName::new(&format!("{wanted}-{number}"))?;
-            if !self.has_vault(name.as_str())? {
+            if !self.store.has_vault(name.as_str())? {
                 return Ok(name);
             }
             number += 1;
         }
     }
 
-    /// The state of a directory as it is from now on: nothing of it is read yet. A git directory that lies outside is
-    /// in it, as a second source.
+    /// The state of a directory from now on: nothing of it is read yet. A git directory that lies outside is
+    /// included, as a second source.
     pub(crate) fn state_of(&self, root: &Path) -> Result<Head> {
-        self.state_with(root, &[])
+        self.store.retry(|edits| self.state_with(root, &[], edits))
     }
 
-    /// The state that a task with these rules begins with, and its rules: what git tracks is opened unless it is a key or
-    /// a credential, and git leaves out what stays hidden.
+    /// The state that a task with these rules begins with, and its rules.
     pub(crate) fn state_for_task(&self, root: &Path, rules: Option<&[Rule]>) -> Result<Begun> {
+        let Prepared {
+            rules,
+            hidden,
+            preparations,
+        } = self.prepare_task(root, rules)?;
+        let head = self
+            .store
+            .retry(|edits| self.state_with(root, &preparations, edits))?;
+        Ok(Begun { head, rules, hidden })
+    }
+
+    /// The initial state of a task with these rules: tracked files are opened unless they are keys or
+    /// credentials, and git leaves out those that stay hidden.
+    fn prepare_task(&self, root: &Path, rules: Option<&[Rule]>) -> Result<Prepared> {
         let Some(given) = rules else {
-            return Ok(Begun { head: self.state_of(root)?, rules: None, hidden: Vec::new() });
+            return Ok(Prepared::default());
         };
         let given = for_tasks(given);
-        let sorted = Sorted::of(root, &given);
+        // With the rules as given: the result adds further rules, which come after them.
+        let sorted = SortedFiles::of(root, &given);
         let (hiding, untracked) = untracked_secrets(root, &given);
-        let rules: Vec<Rule> = given.iter().chain(&sorted.opening).chain(&hiding).cloned().collect();
+        let rules: Vec<Rule> = given
+            .iter()
+            .chain(&sorted.opening)
+            .chain(&hiding)
+            .cloned()
+            .collect();
         let preparations = match sorted.hidden().next() {
             None => Vec::new(),
-            Some(_) => match sorted.preparations(root, &Rules::new(rules.clone())?) {
-                // There is none inside either.
+            Some(_) => match sorted.preparations(root, &Rules::shared(rules.clone())?) {
+                // Then there is no git inside either.
                 Err(GitError::NoProgram(_)) => Vec::new(),
                 prepared => prepared?,
             },
         };
         let hidden = sorted.hidden().cloned().chain(untracked).collect();
-        Ok(Begun { head: self.state_with(root, &preparations)?, rules: Some(rules), hidden })
+        Ok(Prepared {
+            rules: Some(rules),
+            hidden,
+            preparations,
+        })
     }
 
-    fn state_with(&self, root: &Path, preparations: &[Preparation]) -> Result<Head> {
-        let snapshot = self.base_of_directory(self.source_for(root)?)?;
-        let head = Head { snapshot, inodes: None, journal: 0, conflicts: None };
-        let outside = match Place::outside(root) {
-            None if preparations.is_empty() => return Ok(head),
+    /// The state exists once the edits are committed. A state that must be altered is read before, and exists
+    /// already.
+    fn state_with(
+        &self,
+        root: &Path,
+        preparations: &[Preparation],
+        edits: &mut Vec<RefEdit>,
+    ) -> Result<Head> {
+        if let Some(project) = self.missing_around(root)? {
+            return Err(project.missing());
+        }
+        let source = self.source_for(root)?;
+        let outside = RepositoryPlace::outside(root);
+        if outside.is_none() && preparations.is_empty() {
+            let snapshot = self.base_with(source, edits)?;
+            return Ok(Head {
+                snapshot,
+                inodes: None,
+                journal: 0,
+                conflicts: None,
+            });
+        }
+        // A state that is altered below must exist already, and cannot wait for the commit of the edits.
+        let snapshot = self.base_of_directory(source)?;
+        let head = Head {
+            snapshot,
+            inodes: None,
+            journal: 0,
+            conflicts: None,
+        };
+        let outside = match outside {
             None => None,
             Some(repository) => {
                 let git = self.base_of_directory(self.source_for(repository.common())?)?;
-                Some((self.objects().snapshot(git)?.root.directory, repository))
+                Some((self.store.objects().snapshot(git)?.root.directory, repository))
             }
         };
         let (snapshot, inodes) = self.altered(head.snapshot, |tree| {
             if let Some((git, repository)) = outside {
                 inline(tree, root, &repository, git)?;
             }
-            preparations.iter().try_for_each(|preparation| preparation.carry_out(tree))
+            preparations
+                .iter()
+                .try_for_each(|preparation| preparation.carry_out(tree))
         })?;
-        Ok(Head { snapshot, inodes, ..head })
+        Ok(Head {
+            snapshot,
+            inodes,
+            ..head
+        })
     }
 }
 
@@ -258,41 +438,59 @@ impl Project {
         self.root.as_os_str().as_bytes()
     }
 
-    /// What is kept of it now.
+    /// Its current record.
     pub(crate) fn record(&self) -> Result<(ProjectRecord, Vec<u8>)> {
         let key = key::project(self.path_bytes());
-        record::read(self.store.refs(), &key)?.ok_or(Error::Contended { key })
+        record::read(self.store.refs(), &key)?.ok_or(Error::Storage(StorageError::Contended { key }))
     }
 
+    /// The vault from which its tasks are forked.
     pub fn vault(&self) -> Vault {
         self.store.vault_by_id(self.record.vault)
     }
 
-    /// Makes a task: a fork of the directory as it is now.
+    /// Makes a task: a fork of the directory in its current state.
     pub fn new_task(&self, new: &NewTask) -> Result<Task> {
         let _pin = self.store.objects().store().pin()?;
-        let Begun { head: base, rules, hidden } =
-            self.store.state_for_task(&self.root, new.rules.as_deref())?;
-        let task = TaskRecord {
-            root: self.record.root.clone(),
-            base: base.snapshot,
-            command: new.command.clone(),
-            automatic: new.automatic,
-            profile: new.profile.clone(),
-            rules: rules.as_deref().map(RuleRecord::list),
-            applied: None,
-            brought: Vec::new(),
-            made: None,
-        };
-        let seed = Seed {
-            head: base,
-            parent: Some(ParentRecord { vault: self.record.vault, snapshot: base.snapshot }),
-            action: format!("task {}", new.command),
-            limits: Limits::default(),
-            rules: None,
-            task: Some(task),
-        };
+        let Prepared {
+            rules,
+            hidden,
+            preparations,
+        } = self
+            .store
+            .projects()
+            .prepare_task(&self.root, new.rules.as_deref())?;
+        let rules = rules.as_deref().map(RuleRecord::list);
+        // Everything in here may run several times: each attempt starts with no edits.
         let id = self.store.retry(|edits| {
+            // In one commit with the task: a faster process may have taken the generation that we wanted.
+            let head = self
+                .store
+                .projects()
+                .state_with(&self.root, &preparations, edits)?;
+            let task = TaskRecord {
+                root: self.record.root.clone(),
+                base: head.snapshot,
+                command: new.command.clone(),
+                automatic: new.automatic,
+                profile: new.profile.clone(),
+                rules: rules.clone(),
+                applied: None,
+                brought: Vec::new(),
+                made: None,
+            };
+            let seed = Seed {
+                head,
+                parent: Some(ParentRecord {
+                    vault: self.record.vault,
+                    snapshot: head.snapshot,
+                }),
+                action: format!("task {}", new.command),
+                limits: VaultLimits::default(),
+                rules: None,
+                task: Some(task),
+                image: None,
+            };
             let name = self.task_name(edits, new.name.as_ref())?;
             let id = VaultId(self.store.take_ids(edits, 1)?);
             self.store.new_vault(edits, id, &name, &seed);
@@ -308,9 +506,10 @@ impl Project {
         }
         let (mut record, bytes) = self.record()?;
         loop {
+            // Numbers are not reused, so that a name in a log means one task.
             record.tasks += 1;
             match self.free_task_name(&TaskName::new(&format!("task-{}", record.tasks))?) {
-                Err(Error::TaskExists { .. }) => {}
+                Err(Error::Task(TaskError::Exists { .. })) => {}
                 found => {
                     edits.push(RefEdit::replace(
                         key::project(self.path_bytes()),
@@ -323,12 +522,16 @@ impl Project {
         }
     }
 
-    /// What the vault of a new task is called.
+    /// The name of a new task's vault.
     pub(crate) fn free_task_name(&self, name: &TaskName) -> Result<VaultName> {
         let full = VaultName::of_task(&self.vault().name()?, name);
-        // A vault of that name that is no task of this project: another directory had the project's name before.
+        // A vault of that name that is not a task of this project: another directory had the project's name
+        // before.
         if self.task(name.as_str())?.is_some() || self.store.has_vault(full.as_str())? {
-            return Err(Error::TaskExists { directory: shown(&self.root), name: name.to_string() });
+            return Err(Error::Task(TaskError::Exists {
+                directory: shown(&self.root),
+                name: name.to_string(),
+            }));
         }
         Ok(full)
     }
@@ -343,15 +546,17 @@ impl Project {
             }
             match self.store.task(name) {
                 Ok(task) if task.root() == self.root => return Ok(Some(task)),
-                Ok(_) | Err(Error::NotATask { .. } | Error::UnknownVault { .. }) => {}
+                Ok(_)
+                | Err(Error::Task(TaskError::NotATask { .. }) | Error::Vault(VaultError::Unknown { .. })) => {
+                }
                 Err(error) => return Err(error),
             }
         }
         Ok(None)
     }
 
-    /// Forgets the project, with its vault and its tasks; its directory is left as it is. Fails, unless `force`, while
-    /// a task holds work that is nowhere else, or is in use.
+    /// Removes the project from the store, with its vault and its tasks; its directory is unchanged. Fails,
+    /// unless `force`, while a task holds work that is nowhere else, or is in use.
     pub fn forget(self, force: bool) -> Result<Vec<TaskName>> {
         let tasks = self.tasks()?;
         let mut with_work = Vec::new();
@@ -361,9 +566,14 @@ impl Project {
             }
         }
         if !with_work.is_empty() {
-            return Err(Error::ProjectInUse { directory: shown(&self.root), tasks: with_work });
+            return Err(Error::Project(ProjectError::InUse {
+                directory: shown(&self.root),
+                tasks: with_work,
+            }));
         }
         let names = tasks.iter().map(|task| task.name().clone()).collect();
+        // Before the project's own record: if this stops halfway, the remaining tasks still have their
+        // project.
         tasks.into_iter().try_for_each(|task| task.discard(force))?;
         let vault = self.vault();
         self.store.retry(|edits| {
@@ -371,26 +581,37 @@ impl Project {
             edits.push(RefEdit::delete(key::project(self.path_bytes()), bytes));
             self.store.log(edits, "forget project", "", shown(&self.root))
         })?;
-        // A vault that is in use, or that a user has deleted, stays as it is: it belongs to no project from now on.
+        // A vault that is in use, or that a user has deleted, is unchanged: it belongs to no project from now
+        // on.
         match vault.remove(force) {
-            Ok(()) | Err(Error::UnknownVault { .. } | Error::Busy { .. }) => Ok(names),
+            Ok(())
+            | Err(Error::Vault(VaultError::Unknown { .. }) | Error::Owner(OwnerError::Busy { .. })) => {
+                Ok(names)
+            }
             Err(error) => Err(error),
         }
     }
 
     /// The tasks of this project, oldest first.
     pub fn tasks(&self) -> Result<Vec<Task>> {
-        self.store.tasks_where(|task| task.root == self.record.root)
+        self.store
+            .tasks()
+            .list_where(|task| task.root == self.record.root)
     }
 }
 
-/// The rules of a task. What tools of the host run may be written in it, because git has to check out, stash and merge it:
-/// it is the task's own copy, and comes into the directory only if the user names it. What git itself runs stays as it is.
+/// The rules of a task. Files that tools of the host run may be written in it, because git must be able to
+/// check out, stash and merge them: it is the task's own copy, and they reach the directory only if the user
+/// names them. Files that git itself runs stay protected.
 pub(crate) fn for_tasks(rules: &[Rule]) -> Vec<Rule> {
-    rules.iter().filter(|rule| !Preset::is_about_project_files_run(rule)).cloned().collect()
+    rules
+        .iter()
+        .filter(|rule| !Preset::is_about_project_files_run(rule))
+        .cloned()
+        .collect()
 }
 
-/// What the `.git` of a directory is.
+/// The kind of a directory's `.git`.
 enum RepositoryKind {
     Whole,
     /// A part of the repository around it: its git directory is in the other one's.
@@ -404,8 +625,14 @@ impl RepositoryKind {
             return Some(RepositoryKind::Whole);
         }
         let text = std::fs::read_to_string(git).unwrap_or_default();
-        let is_submodule = text.strip_prefix("gitdir: ").is_some_and(|place| place.contains("/modules/"));
-        Some(if is_submodule { RepositoryKind::Submodule } else { RepositoryKind::Whole })
+        let is_submodule = text
+            .strip_prefix("gitdir: ")
+            .is_some_and(|place| place.contains("/modules/"));
+        Some(if is_submodule {
+            RepositoryKind::Submodule
+        } else {
+            RepositoryKind::Whole
+        })
     }
 }
 
@@ -421,25 +648,40 @@ fn shown(path: &Path) -> String {
     avfs_core::printable(path.as_os_str().as_bytes())
 }
 
-/// What a vault for a directory is called.
+/// The name of a vault for a directory.
 fn project_name(root: &Path) -> VaultName {
     const LONGEST: usize = 60;
     let name = root.file_name().unwrap_or_default().to_string_lossy();
-    let allowed = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let allowed = |c: char| {
+        if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') {
+            c
+        } else {
+            '-'
+        }
+    };
     let name: String = name.chars().map(allowed).take(LONGEST).collect();
+    // A leading `-` would look like a flag on the command line.
     let name = name.trim_start_matches(['.', '-']);
-    VaultName::new(name).or_else(|_| VaultName::new(NAMELESS)).expect("a word is a name")
+    VaultName::new(name)
+        .or_else(|_| VaultName::new(NAMELESS))
+        .expect("a word is a name")
 }
 
 /// A path of the host as records keep it: its bytes in hexadecimal.
 fn hex(path: &Path) -> String {
-    path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    path.as_os_str()
+        .as_bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// The path that [`hex`] made text of.
 pub(crate) fn path_of_hex(text: &str) -> Option<PathBuf> {
     let digits = text.as_bytes();
-    let pairs = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    let pairs = digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
     let bytes: Option<Vec<u8>> = pairs.collect();
     Some(std::ffi::OsString::from_vec(bytes?).into())
 }

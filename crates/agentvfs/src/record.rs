@@ -1,4 +1,4 @@
-//! What the library keeps in refs: records as JSON under readable keys.
+//! Records of the library in refs: JSON under readable keys.
 //!
 //! | key | record |
 //! |---|---|
@@ -20,10 +20,11 @@ use avfs_store::{RefStore, StoreError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::error::{Error, Result};
-use crate::git::MadeRecord;
+use crate::error::{Error, Result, StorageError};
+use crate::image::ImageRecord;
 use crate::name::{CheckpointName, VaultName};
-use crate::through::RuleRecord;
+use crate::rule_record::RuleRecord;
+use crate::stored_bytes::StoredBytes;
 
 /// Names a vault for good, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -59,12 +60,15 @@ pub(crate) struct VaultRecord {
     /// Contents of files that were removed while its owner had them open.
     #[serde(with = "contents", default, skip_serializing_if = "Vec::is_empty")]
     pub nameless: Vec<Content>,
-    /// Through which it is seen where nobody says otherwise.
+    /// The rules through which it is seen by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<RuleRecord>>,
-    /// What makes it a task.
+    /// Set if it is a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskRecord>,
+    /// Set if it is an image, or the root directory of sandboxes on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageRecord>,
     /// The checkpoint that was saved last. Unknown in records of older versions, and after it was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_checkpoint: Option<LastCheckpoint>,
@@ -77,7 +81,7 @@ pub(crate) struct ProjectRecord {
     /// The bytes of its path, in hexadecimal.
     pub root: String,
     pub vault: VaultId,
-    /// How many tasks were given a number.
+    /// How many tasks have been given a number.
     pub tasks: u64,
     /// The setup that the user has allowed, by its digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,15 +97,19 @@ pub(crate) struct TaskRecord {
     #[serde(with = "snapshot_id")]
     pub base: SnapshotId,
     pub command: String,
-    /// Made for one run by itself, and not by a user who named it.
+    /// Made automatically for one run, and not named by a user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub automatic: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<RuleRecord>>,
-    /// What of it was applied last.
-    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    /// The state of it that was applied last.
+    #[serde(
+        with = "optional_snapshot_id",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub applied: Option<SnapshotId>,
     /// The ends of its git history that the user's repository was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -122,7 +130,7 @@ pub(crate) struct LastCheckpoint {
     pub saved: Option<i64>,
 }
 
-/// The present state of a vault, as far as it is stored.
+/// The stored part of the present state of a vault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     #[serde(with = "snapshot_id")]
@@ -132,7 +140,11 @@ pub(crate) struct Head {
     /// The last journal whose operations are in the snapshot.
     pub journal: u64,
     /// The conflicts that are open in it, as a tree of their own.
-    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "optional_snapshot_id",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub conflicts: Option<SnapshotId>,
 }
 
@@ -145,11 +157,26 @@ pub(crate) struct ParentRecord {
     pub snapshot: SnapshotId,
 }
 
-/// The end of an audit log: what the next entry must follow.
+/// The end of an audit log, which the next entry must follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AuditHead {
     pub seq: u64,
     pub hash: String,
+}
+
+/// A branch that was made of a task in a repository of the user, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MadeRecord {
+    pub branch: StoredBytes,
+    pub into: StoredBytes,
+    #[serde(with = "time")]
+    pub time: Timestamp,
+    /// What the branch named then. Older versions did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tip: Option<String>,
+    /// Those that were made together with it, in submodules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<MadeRecord>,
 }
 
 /// One state that a vault had, and what made it.
@@ -159,21 +186,29 @@ pub(crate) struct HistoryRecord {
     pub snapshot: SnapshotId,
     #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<NodeId>,
-    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "optional_snapshot_id",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub conflicts: Option<SnapshotId>,
     #[serde(with = "time")]
     pub time: Timestamp,
     pub actor: String,
     /// The command that made it, as one line.
     pub action: String,
-    /// For an undo: the entry whose effect it took back. For a redo: the undo that it turned around.
+    /// For an undo: the entry whose effect it reverted. For a redo: the undo that it reverted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<u64>,
-    /// What was done since this entry is one thing, and is taken back together.
+    /// The changes since this entry are one step, and are undone together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
     /// Of a task: the state of its project that this one is compared with. Unknown in records of older versions.
-    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "optional_snapshot_id",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub task_base: Option<SnapshotId>,
 }
 
@@ -183,7 +218,11 @@ pub(crate) struct CheckpointRecord {
     pub snapshot: SnapshotId,
     #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<NodeId>,
-    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "optional_snapshot_id",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub conflicts: Option<SnapshotId>,
     #[serde(with = "time")]
     pub time: Timestamp,
@@ -196,69 +235,93 @@ pub(crate) struct CheckpointRecord {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub automatic: bool,
     /// As in the history.
-    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "optional_snapshot_id",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub task_base: Option<SnapshotId>,
 }
 
 pub(crate) mod key {
     use super::{CheckpointName, VaultId};
 
-    pub const VAULT_COUNTER: &str = "counter/vault";
-    pub const STORE_AUDIT: &str = "setting/audit";
-    pub const CURRENT_VAULT: &str = "setting/current-vault";
-    pub const NAMES: &str = "name/";
-    pub const VAULTS: &str = "vault/";
-    pub const HISTORIES: &str = "history/";
-    pub const CHECKPOINTS: &str = "checkpoint/";
-    pub const PROJECTS: &str = "project/";
+    pub(crate) const VAULT_COUNTER: &str = "counter/vault";
+    pub(crate) const STORE_AUDIT: &str = "setting/audit";
+    pub(crate) const CURRENT_VAULT: &str = "setting/current-vault";
+    pub(crate) const NAMES: &str = "name/";
+    pub(crate) const VAULTS: &str = "vault/";
+    pub(crate) const HISTORIES: &str = "history/";
+    pub(crate) const CHECKPOINTS: &str = "checkpoint/";
+    pub(crate) const PROJECTS: &str = "project/";
+    pub(crate) const APPROVALS: &str = "approval/";
 
-    pub fn name(name: &str) -> String {
+    pub(crate) fn name(name: &str) -> String {
         format!("{NAMES}{name}")
     }
 
-    pub fn vault(id: VaultId) -> String {
+    pub(crate) fn vault(id: VaultId) -> String {
         format!("{VAULTS}{id}")
     }
 
-    pub fn project(path: &[u8]) -> String {
+    pub(crate) fn project(path: &[u8]) -> String {
         format!("{PROJECTS}{}", avfs_core::BlobId::of(path))
     }
 
-    pub fn histories(id: VaultId) -> String {
+    pub(crate) fn approvals(id: VaultId) -> String {
+        format!("{APPROVALS}{id}/")
+    }
+
+    /// Standard input of requests that wait.
+    pub(crate) fn approval_inputs(id: VaultId) -> String {
+        format!("approval-input/{id}/")
+    }
+
+    /// The latest approvals, by what they are about.
+    pub(crate) fn approval_pointers(id: VaultId) -> String {
+        format!("approval-latest/{id}/")
+    }
+
+    /// What was allowed for always.
+    pub(crate) fn always_allowed(id: VaultId) -> String {
+        format!("approval-rules/{id}")
+    }
+
+    pub(crate) fn histories(id: VaultId) -> String {
         format!("{HISTORIES}{id}/")
     }
 
-    pub fn history(id: VaultId, seq: u64) -> String {
+    pub(crate) fn history(id: VaultId, seq: u64) -> String {
         format!("{HISTORIES}{id}/{seq:012}")
     }
 
-    pub fn checkpoints(id: VaultId) -> String {
+    pub(crate) fn checkpoints(id: VaultId) -> String {
         format!("{CHECKPOINTS}{id}/")
     }
 
-    pub fn checkpoint(id: VaultId, name: &CheckpointName) -> String {
+    pub(crate) fn checkpoint(id: VaultId, name: &CheckpointName) -> String {
         format!("{CHECKPOINTS}{id}/{name}")
     }
 
     /// The policy of a vault; of number 0, that of the store.
-    pub fn policy(id: VaultId) -> String {
+    pub(crate) fn policy(id: VaultId) -> String {
         format!("policy/{id}")
     }
 
-    pub fn review(id: VaultId) -> String {
+    pub(crate) fn review(id: VaultId) -> String {
         format!("review/{id}")
     }
 
-    pub fn audits(id: VaultId) -> String {
+    pub(crate) fn audits(id: VaultId) -> String {
         format!("audit/{id}/")
     }
 
-    pub fn audit(id: VaultId, seq: u64) -> String {
+    pub(crate) fn audit(id: VaultId, seq: u64) -> String {
         format!("audit/{id}/{seq:012}")
     }
 
     /// The number at the end of a key.
-    pub fn seq_of(key: &str) -> Option<u64> {
+    pub(crate) fn seq_of(key: &str) -> Option<u64> {
         key.rsplit('/').next()?.parse().ok()
     }
 }
@@ -268,8 +331,12 @@ pub(crate) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(key: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Error::DamagedRecord { key: key.to_owned(), reason: error.to_string() })
+    serde_json::from_slice(bytes).map_err(|error| {
+        Error::Storage(StorageError::DamagedRecord {
+            key: key.to_owned(),
+            reason: error.to_string(),
+        })
+    })
 }
 
 /// The record under `key` with the bytes it was read from, for a later compare-and-swap.
@@ -281,20 +348,26 @@ pub(crate) fn read<T: DeserializeOwned>(refs: &dyn RefStore, key: &str) -> Resul
     }
 }
 
-/// How new a record is that counts its changes: every change of a vault has an entry in its audit log, and removing one has
-/// an entry in that of the store, which is never removed itself.
+/// The age of a record that counts its changes: every change of a vault has an entry in its audit log, and
+/// removing a vault has an entry in the audit log of the store, which is never removed itself.
 pub(crate) fn age(key: &str, bytes: Option<&[u8]>) -> Option<u64> {
     #[derive(Deserialize)]
     struct Audited {
         audit: AuditHead,
     }
     let is_lasting = key == key::STORE_AUDIT || key.starts_with("counter/");
-    let Some(bytes) = bytes else { return is_lasting.then_some(0) };
+    let Some(bytes) = bytes else {
+        return is_lasting.then_some(0);
+    };
     if key.starts_with(key::VAULTS) {
-        return serde_json::from_slice::<Audited>(bytes).ok().map(|record| record.audit.seq);
+        return serde_json::from_slice::<Audited>(bytes)
+            .ok()
+            .map(|record| record.audit.seq);
     }
     if key == key::STORE_AUDIT {
-        return serde_json::from_slice::<AuditHead>(bytes).ok().map(|head| head.seq);
+        return serde_json::from_slice::<AuditHead>(bytes)
+            .ok()
+            .map(|head| head.seq);
     }
     is_lasting.then(|| serde_json::from_slice(bytes).ok()).flatten()
 }
@@ -303,26 +376,36 @@ pub(crate) fn age(key: &str, bytes: Option<&[u8]>) -> Option<u64> {
 pub(crate) mod snapshot_id {
     use super::*;
 
-    pub fn serialize<S: Serializer>(id: &SnapshotId, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(id: &SnapshotId, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(id)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SnapshotId, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SnapshotId, D::Error> {
         let text = String::deserialize(deserializer)?;
-        ObjectId::parse_hex(&text).map(SnapshotId::from_object).map_err(serde::de::Error::custom)
+        ObjectId::parse_hex(&text)
+            .map(SnapshotId::from_object)
+            .map_err(serde::de::Error::custom)
     }
 }
 
 pub(crate) mod optional_snapshot_id {
     use super::*;
 
-    pub fn serialize<S: Serializer>(id: &Option<SnapshotId>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        id: &Option<SnapshotId>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         id.map(|id| id.to_string()).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SnapshotId>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<SnapshotId>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?;
-        let id = text.map(|text| ObjectId::parse_hex(&text)).transpose().map_err(serde::de::Error::custom)?;
+        let id = text
+            .map(|text| ObjectId::parse_hex(&text))
+            .transpose()
+            .map_err(serde::de::Error::custom)?;
         Ok(id.map(SnapshotId::from_object))
     }
 }
@@ -330,13 +413,18 @@ pub(crate) mod optional_snapshot_id {
 pub(crate) mod node_id {
     use super::*;
 
-    pub fn serialize<S: Serializer>(id: &Option<NodeId>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(id: &Option<NodeId>, serializer: S) -> Result<S::Ok, S::Error> {
         id.map(|id| id.to_string()).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NodeId>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<NodeId>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?;
-        let id = text.map(|text| ObjectId::parse_hex(&text)).transpose().map_err(serde::de::Error::custom)?;
+        let id = text
+            .map(|text| ObjectId::parse_hex(&text))
+            .transpose()
+            .map_err(serde::de::Error::custom)?;
         Ok(id.map(NodeId::from_object))
     }
 }
@@ -345,7 +433,7 @@ pub(crate) mod node_id {
 mod contents {
     use super::*;
 
-    pub fn serialize<S: Serializer>(contents: &[Content], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(contents: &[Content], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(contents.iter().filter_map(|content| match content {
             Content::Empty => None,
             Content::Blob(id) => Some(format!("blob {id}")),
@@ -353,7 +441,7 @@ mod contents {
         }))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Content>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Content>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
         let content = |text: &String| {
             let (kind, id) = text.split_once(' ')?;
@@ -373,12 +461,12 @@ mod contents {
 pub(crate) mod time {
     use super::*;
 
-    pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         let nanos = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         nanos.serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         Ok(Timestamp::from_nanos(i64::deserialize(deserializer)?.into()))
     }
 }

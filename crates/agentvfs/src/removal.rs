@@ -1,5 +1,5 @@
-//! Removing what programs have made in directories of ours: among it may be directories that they made read-only, or
-//! nested more deeply than descriptors, stacks and paths allow.
+//! Removes files that programs have created in directories of ours: these may contain directories that are
+//! read-only, or nested more deeply than descriptors, stacks and paths allow.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -9,14 +9,16 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, Result};
 
-use crate::transfer::host_place::chmod_unopened;
+use avfs_transfer::host_place::chmod_unopened;
 
-/// How many directories are open at a time. What lies deeper is first moved to the top.
+/// How many directories are open at a time. Deeper ones are first moved to the top.
 const OPEN_MAX: usize = 64;
 /// How many directories of one directory are remembered at a time.
 const PENDING_MAX: usize = 256;
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// Removes a directory with everything below it. No link is followed.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
@@ -29,36 +31,45 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
         }
         opened => opened?,
     };
-    Removal { top: Level::new(top, CString::default())?, below: Vec::new(), moved: 0 }.run()?;
+    Removal {
+        top: OpenedDirectory::new(top, CString::default())?,
+        below: Vec::new(),
+        moved: 0,
+    }
+    .run()?;
     Ok(rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 
 struct Removal {
-    top: Level,
+    top: OpenedDirectory,
     /// The directory that is being emptied, below those above it.
-    below: Vec<Level>,
+    below: Vec<OpenedDirectory>,
     /// How many directories were moved to the top.
     moved: u64,
 }
 
 /// A directory that is open.
-struct Level {
+struct OpenedDirectory {
     directory: OwnedFd,
     name: CString,
     /// Directories in it that are still to be removed.
     pending: Vec<CString>,
 }
 
-impl Level {
-    /// Whoever made the directory has no other name for it any longer: we may give ourselves every right.
-    fn new(directory: OwnedFd, name: CString) -> Result<Level> {
+impl OpenedDirectory {
+    /// The directory has no other name any longer, so we may give ourselves every permission.
+    fn new(directory: OwnedFd, name: CString) -> Result<OpenedDirectory> {
         if rustix::fs::fstat(&directory)?.st_mode & 0o700 != 0o700 {
             rustix::fs::fchmod(&directory, Mode::RWXU)?;
         }
-        Ok(Level { directory, name, pending: Vec::new() })
+        Ok(OpenedDirectory {
+            directory,
+            name,
+            pending: Vec::new(),
+        })
     }
 
-    /// Removes what is not a directory, and says which directories there are: not all at once if they are many.
+    /// Removes everything but directories, and returns the directories: in several parts if they are many.
     fn sweep(&mut self) -> Result<()> {
         for entry in rustix::fs::Dir::read_from(&self.directory)? {
             let entry = entry?;
@@ -85,7 +96,7 @@ impl Level {
         }
     }
 
-    fn open(&self, name: CString) -> Result<Level> {
+    fn open(&self, name: CString) -> Result<OpenedDirectory> {
         let open = || rustix::fs::openat(&self.directory, &name, DIRECTORY, Mode::empty());
         let opened = match open() {
             Err(Errno::ACCESS) => {
@@ -94,7 +105,7 @@ impl Level {
             }
             opened => opened?,
         };
-        Level::new(opened, name)
+        OpenedDirectory::new(opened, name)
     }
 }
 
@@ -109,22 +120,29 @@ impl Removal {
             match at.pending.pop() {
                 Some(name) => {
                     let next = at.open(name)?;
-                    match is_deep {
-                        true => self.move_up(&next)?,
-                        false => self.below.push(next),
+                    if is_deep {
+                        self.move_up(&next)?
+                    } else {
+                        self.below.push(next)
                     }
                 }
                 None => {
-                    let Some(emptied) = self.below.pop() else { return Ok(()) };
+                    let Some(emptied) = self.below.pop() else {
+                        return Ok(());
+                    };
                     let above = self.below.last().unwrap_or(&self.top);
-                    gone(rustix::fs::unlinkat(&above.directory, &emptied.name, AtFlags::REMOVEDIR))?;
+                    gone(rustix::fs::unlinkat(
+                        &above.directory,
+                        &emptied.name,
+                        AtFlags::REMOVEDIR,
+                    ))?;
                 }
             }
         }
     }
 
     /// Gives a directory of the deepest open one a name in the topmost one, where it is met again.
-    fn move_up(&mut self, deep: &Level) -> Result<()> {
+    fn move_up(&mut self, deep: &OpenedDirectory) -> Result<()> {
         let from: BorrowedFd<'_> = self.below.last().unwrap_or(&self.top).directory.as_fd();
         loop {
             let name = format!(".removing-{}", self.moved);
@@ -138,7 +156,7 @@ impl Removal {
     }
 }
 
-/// Somebody else may have removed it.
+/// Another process may have removed it.
 fn gone(outcome: Result<()>) -> Result<()> {
     match outcome {
         Err(Errno::NOENT) => Ok(()),
@@ -183,7 +201,12 @@ mod tests {
         drop(at);
         let top = place.path().join("deep");
         let removing = std::thread::Builder::new().stack_size(128 << 10);
-        removing.spawn(move || remove_tree(&top)).unwrap().join().unwrap().unwrap();
+        removing
+            .spawn(move || remove_tree(&top))
+            .unwrap()
+            .join()
+            .unwrap()
+            .unwrap();
         assert!(!place.path().join("deep").exists());
     }
 }

@@ -2,77 +2,87 @@
 
 use std::collections::BTreeSet;
 
-use avfs_core::diff::Change;
+use avfs_core::diff::TreeChange;
 use avfs_core::{ObjectId, SnapshotId, TreePath};
 use avfs_tree::TreeReader;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, HistoryError, Result, VaultError};
 use crate::name::closest;
 use crate::record::Head;
 use crate::vault::Vault;
 
-/// How many digits of a snapshot's id must be given at least.
+/// The minimum number of digits of a snapshot's id.
 const SHORTEST_ID: usize = 6;
 
 /// A state of a vault that a user named.
 #[derive(Clone)]
 pub struct Revision {
+    /// The vault.
     pub vault: Vault,
+    /// The state.
     pub snapshot: SnapshotId,
 }
 
 impl Revision {
+    /// Reads the state, through the rules of the vault's handle.
     pub fn reader(&self) -> Result<TreeReader> {
         self.vault.reader_at(self.snapshot)
     }
 
-    /// The state as its vault, or another one, still keeps it. What this value remembers may have been
-    /// pruned meanwhile. Only what is found while the store is pinned stays.
+    /// The state as its vault, or another one, still keeps it. The one in this value may have been pruned
+    /// meanwhile. The result is safe only while the store is pinned.
     pub(crate) fn kept_state(&self) -> Result<Head> {
-        match self.vault.kept_anywhere(self.snapshot)? {
+        match self.vault.revisions().kept_anywhere(self.snapshot)? {
             Some(state) => Ok(state),
-            None => Err(self.vault.unknown(&self.snapshot.to_string())?),
+            None => Err(self.vault.revisions().unknown(&self.snapshot.to_string())?),
         }
     }
 
-    /// What differs from this state to another one, in the time of what differs.
-    pub fn diff(&self, to: &Revision) -> Result<Vec<Change>> {
+    /// The differences from this state to another one, in time proportional to them.
+    pub fn diff(&self, to: &Revision) -> Result<Vec<TreeChange>> {
         let mut changes = Vec::new();
-        self.reader()?.diff(&to.reader()?, &TreePath::root(), &mut |seen| {
-            changes.push(seen.change);
-            Ok(())
-        })?;
+        self.reader()?
+            .diff(&to.reader()?, &TreePath::root(), &mut |seen| {
+                changes.push(seen.change);
+                Ok(())
+            })?;
         Ok(changes)
     }
 }
 
-impl Vault {
+/// Finds the state that a user names.
+#[derive(Clone, Copy)]
+pub(crate) struct VaultRevisions<'a> {
+    pub(crate) vault: &'a Vault,
+}
+
+impl VaultRevisions<'_> {
     /// Finds the state that `text` names:
     /// `@` the present one, `@~N` the one N snapshots before, a checkpoint, `VAULT:` the present state of
     /// another vault, `VAULT:REV` a state of it, the name of a vault, or the first digits of a
     /// snapshot's id.
-    pub fn revision(&self, text: &str) -> Result<Revision> {
+    pub(crate) fn find(&self, text: &str) -> Result<Revision> {
         if let Some((vault, rest)) = text.split_once(':') {
-            if self.is_alone() {
+            if self.vault.is_alone() {
                 return Err(self.unknown(text)?);
             }
-            let other = self.likewise(&self.named_from_here(vault)?)?;
+            let other = self.vault.likewise(&self.named_from_here(vault)?)?;
             return other.revision(if rest.is_empty() { "@" } else { rest });
         }
         if text == "@" {
-            self.head()?;
-            return Ok(self.revise(self.record()?.0.head.snapshot));
+            self.vault.head()?;
+            return Ok(self.revise(self.vault.record()?.0.head.snapshot));
         }
         if let Some(steps) = text.strip_prefix("@~") {
             return self.steps_back(text, steps);
         }
-        if let Some(checkpoint) = self.find_checkpoint(text)? {
+        if let Some(checkpoint) = self.vault.history().find_checkpoint(text)? {
             return Ok(self.revise(checkpoint.snapshot));
         }
-        if !self.is_alone() {
+        if !self.vault.is_alone() {
             match self.named_from_here(text) {
-                Err(Error::UnknownVault { .. }) => {}
-                found => return self.likewise(&found?)?.revision("@"),
+                Err(Error::Vault(VaultError::Unknown { .. })) => {}
+                found => return self.vault.likewise(&found?)?.revision("@"),
             }
         }
         self.by_id(text)
@@ -80,23 +90,32 @@ impl Vault {
 
     /// A vault by its name, or a task of the same project by its own.
     fn named_from_here(&self, name: &str) -> Result<Vault> {
-        let unknown = match self.store().vault(name) {
-            Err(unknown @ Error::UnknownVault { .. }) => unknown,
+        let unknown = match self.vault.store().vault(name) {
+            Err(unknown @ Error::Vault(VaultError::Unknown { .. })) => unknown,
             found => return found,
         };
-        let own = self.name()?;
+        let own = self.vault.name()?;
         let beside = format!("{}/{name}", own.project().unwrap_or(own.as_str()));
-        if self.store().has_vault(&beside)? { self.store().vault(&beside) } else { Err(unknown) }
+        if self.vault.store().has_vault(&beside)? {
+            self.vault.store().vault(&beside)
+        } else {
+            Err(unknown)
+        }
     }
 
     fn revise(&self, snapshot: SnapshotId) -> Revision {
-        Revision { vault: self.clone(), snapshot }
+        Revision {
+            vault: self.vault.clone(),
+            snapshot,
+        }
     }
 
     fn steps_back(&self, text: &str, steps: &str) -> Result<Revision> {
-        let Ok(steps) = steps.parse::<usize>() else { return Err(self.unknown(text)?) };
-        self.catch_up_if_whole()?;
-        let history = self.history(None, steps.saturating_add(1))?;
+        let Ok(steps) = steps.parse::<usize>() else {
+            return Err(self.unknown(text)?);
+        };
+        self.vault.catch_up_if_possible()?;
+        let history = self.vault.history().entries(None, steps.saturating_add(1))?;
         match history.get(steps) {
             Some(entry) => Ok(self.revise(entry.snapshot)),
             None => Err(self.unknown(text)?),
@@ -119,8 +138,14 @@ impl Vault {
         })?;
         match found.len() {
             0 => self.by_full_id(&text),
-            1 => found.pop_first().map(|only| self.revise(only)).ok_or(self.unknown(&text)?),
-            _ => Err(Error::AmbiguousRevision { vault: self.name()?.to_string(), text }),
+            1 => found
+                .pop_first()
+                .map(|only| self.revise(only))
+                .ok_or(self.unknown(&text)?),
+            _ => Err(Error::History(HistoryError::AmbiguousRevision {
+                vault: self.vault.name()?.to_string(),
+                text,
+            })),
         }
     }
 
@@ -139,12 +164,21 @@ impl Vault {
         if let Some(state) = self.kept(snapshot)? {
             return Ok(Some(state));
         }
-        if self.is_alone() {
+        if self.vault.is_alone() {
             return Ok(None);
         }
-        for record in self.store().vault_records()?.iter().filter(|record| record.id != self.id()) {
-            match Vault::new(self.store().clone(), record.id).kept(snapshot) {
-                Ok(None) | Err(Error::UnknownVault { .. }) => {}
+        for record in self
+            .vault
+            .store()
+            .vault_records()?
+            .iter()
+            .filter(|record| record.id != self.vault.id())
+        {
+            match Vault::new(self.vault.store().clone(), record.id)
+                .revisions()
+                .kept(snapshot)
+            {
+                Ok(None) | Err(Error::Vault(VaultError::Unknown { .. })) => {}
                 found => return found,
             }
         }
@@ -162,34 +196,50 @@ impl Vault {
 
     /// Calls `visit` with each state that garbage collection leaves to this vault, until it returns `false`.
     fn for_each_kept(&self, mut visit: impl FnMut(Head) -> Result<bool>) -> Result<()> {
-        let record = self.record()?.0;
-        // The present state is what is asked for most: nothing else is read then.
-        if !visit(Head { journal: 0, ..record.head })? {
+        let record = self.vault.record()?.0;
+        // The present state is the most frequent one: nothing else is read then.
+        if !visit(Head {
+            journal: 0,
+            ..record.head
+        })? {
             return Ok(());
         }
-        for checkpoint in self.checkpoints()? {
+        for checkpoint in self.vault.checkpoints()? {
             if !visit(checkpoint.state())? {
                 return Ok(());
             }
         }
         let mut go_on = true;
-        self.for_each_entry(|entry| {
+        self.vault.history().for_each_entry(|entry| {
             go_on = visit(entry.state())?;
             Ok(go_on)
         })?;
         if let Some(parent) = record.parent.filter(|_| go_on) {
-            visit(Head { snapshot: parent.snapshot, inodes: None, journal: 0, conflicts: None })?;
+            visit(Head {
+                snapshot: parent.snapshot,
+                inodes: None,
+                journal: 0,
+                conflicts: None,
+            })?;
         }
         Ok(())
     }
 
     fn unknown(&self, text: &str) -> Result<Error> {
-        let checkpoints = self.checkpoints()?;
-        // Whoever sees this vault alone is told no other names.
-        let vaults = if self.is_alone() { Vec::new() } else { self.store().vault_records()? };
+        let checkpoints = self.vault.checkpoints()?;
+        // A handle that sees only this vault must not learn other names.
+        let vaults = if self.vault.is_alone() {
+            Vec::new()
+        } else {
+            self.vault.store().vault_records()?
+        };
         let names = checkpoints.iter().map(|checkpoint| checkpoint.name.as_str());
         let similar = closest(text, names.chain(vaults.iter().map(|vault| vault.name.as_str())));
         let text = avfs_core::printable(text.as_bytes());
-        Ok(Error::UnknownRevision { vault: self.name()?.to_string(), text, similar })
+        Ok(Error::History(HistoryError::UnknownRevision {
+            vault: self.vault.name()?.to_string(),
+            text,
+            similar,
+        }))
     }
 }

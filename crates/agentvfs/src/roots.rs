@@ -1,13 +1,13 @@
-//! What a store must keep: the roots of garbage collection, checks and statistics.
+//! The objects that a store must keep: the roots of garbage collection, checks and statistics.
 
 use std::collections::BTreeSet;
 
 use avfs_core::{Content, NodeId, SnapshotId};
 use avfs_store::{RefKey, RefRange};
-use avfs_tree::Needed;
+use avfs_tree::NeededObject;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, StorageError};
 use crate::history::{Checkpoint, HistoryEntry};
 use crate::record::{self, VaultId, VaultRecord, key};
 use crate::store::Store;
@@ -17,8 +17,8 @@ use crate::vault::Vault;
 #[derive(Clone, Debug)]
 pub(crate) struct VaultRoots {
     pub record: VaultRecord,
-    /// The present state, named checkpoints, the base of the fork and what is mounted: what stays until it is deleted
-    /// by name or unmounted.
+    /// The present state, named checkpoints, the base of the fork and mounted states: these stay until they
+    /// are deleted by name or unmounted.
     pub lasting: BTreeSet<(SnapshotId, Option<NodeId>)>,
     /// The checkpoints that people named, oldest first.
     pub checkpoints: Vec<Checkpoint>,
@@ -29,52 +29,66 @@ pub(crate) struct VaultRoots {
 }
 
 impl VaultRoots {
-    pub fn all(&self) -> impl Iterator<Item = Needed> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = NeededObject> + '_ {
         let nameless = self.record.nameless.iter().filter_map(|content| match content {
             Content::Empty => None,
-            Content::Blob(id) => Some(Needed::Blob(*id)),
-            Content::Chunks(id) => Some(Needed::Chunks(*id)),
+            Content::Blob(id) => Some(NeededObject::Blob(*id)),
+            Content::Chunks(id) => Some(NeededObject::Chunks(*id)),
         });
         needed(self.states()).chain(nameless)
     }
 
     /// All states with their inode tables.
-    pub fn states(&self) -> impl Iterator<Item = (SnapshotId, Option<NodeId>)> + '_ {
+    pub(crate) fn states(&self) -> impl Iterator<Item = (SnapshotId, Option<NodeId>)> + '_ {
         let history = self.history.iter().map(|entry| (entry.snapshot, entry.inodes));
         let automatic = self.automatic.iter().map(|point| (point.snapshot, point.inodes));
         let conflicts = self.history.iter().filter_map(|entry| entry.conflicts);
         let conflicts = conflicts.chain(self.automatic.iter().filter_map(|point| point.conflicts));
-        let beside = conflicts.chain(self.task_bases()).map(|snapshot| (snapshot, None));
-        self.lasting.iter().copied().chain(history).chain(automatic).chain(beside)
+        let beside = conflicts
+            .chain(self.task_bases())
+            .map(|snapshot| (snapshot, None));
+        self.lasting
+            .iter()
+            .copied()
+            .chain(history)
+            .chain(automatic)
+            .chain(beside)
     }
 
-    /// What earlier states of a task are compared with, should one of them come back. A vault that is no task any more was
-    /// brought from elsewhere without them.
+    /// The bases of earlier states of a task, in case one of them is restored. A vault that is no longer a
+    /// task was imported without them.
     fn task_bases(&self) -> impl Iterator<Item = SnapshotId> + '_ {
         let history = self.history.iter().filter_map(|entry| entry.task_base);
         let automatic = self.automatic.iter().filter_map(|point| point.task_base);
         history.chain(automatic).filter(|_| self.record.task.is_some())
     }
 
-    pub fn lasting(&self) -> impl Iterator<Item = Needed> + '_ {
+    pub(crate) fn lasting(&self) -> impl Iterator<Item = NeededObject> + '_ {
         needed(self.lasting.iter().copied())
     }
 }
 
-/// A state and the inode table that goes with it.
+/// A state and its inode table.
 pub(crate) fn needed(
     states: impl Iterator<Item = (SnapshotId, Option<NodeId>)>,
-) -> impl Iterator<Item = Needed> {
+) -> impl Iterator<Item = NeededObject> {
     states.flat_map(|(snapshot, inodes)| {
-        [Some(Needed::Snapshot(snapshot)), inodes.map(Needed::Inodes)].into_iter().flatten()
+        [
+            Some(NeededObject::Snapshot(snapshot)),
+            inodes.map(NeededObject::Inodes),
+        ]
+        .into_iter()
+        .flatten()
     })
 }
 
 impl Store {
-    /// The roots of every vault, all as of one moment: whoever makes and deletes vaults meanwhile changes nothing of
-    /// it. Each vault has a name and each name a vault; a store in which they differ is not one to collect.
+    /// The roots of every vault, all as of one moment: vaults that are made and deleted meanwhile have no
+    /// influence. Each vault has a name and each name a vault; a store in which they differ must not be
+    /// collected.
     ///
-    /// What others delete may also be collected while the caller looks at it; [`Store::while_nothing_goes`] is for that.
+    /// Objects that other processes delete may be collected while the caller reads them;
+    /// [`Store::while_nothing_goes`] prevents that.
     pub(crate) fn roots(&self) -> Result<Vec<VaultRoots>> {
         let ranges = [key::NAMES, key::VAULTS, key::CHECKPOINTS, key::HISTORIES].map(RefRange::prefix);
         let mut found = self.refs().scan_many(&ranges)?.into_iter();
@@ -86,7 +100,10 @@ impl Store {
         // Their keys are sorted by number.
         if !named.iter().eq(records.iter().map(|record| &record.id)) {
             let reason = "names and vaults do not match".into();
-            return Err(Error::DamagedRecord { key: key::VAULTS.into(), reason });
+            return Err(Error::Storage(StorageError::DamagedRecord {
+                key: key::VAULTS.into(),
+                reason,
+            }));
         }
         let roots = records.into_iter().map(|record| {
             let checkpoints = rows_below(&checkpoints, &key::checkpoints(record.id));
@@ -103,22 +120,47 @@ impl Store {
         let task = record.task.as_ref();
         lasting.extend(task.map(|task| (task.base, None)));
         lasting.extend(task.and_then(|task| task.applied).map(|applied| (applied, None)));
-        lasting.extend(vault.mounted_states()?.into_iter().map(|snapshot| (snapshot, None)));
-        let (mut automatic, checkpoints): (Vec<_>, Vec<_>) =
-            vault.decode_checkpoints(checkpoints)?.into_iter().partition(|point| point.automatic);
+        lasting.extend(
+            vault
+                .mounts()
+                .mounted_states()?
+                .into_iter()
+                .map(|snapshot| (snapshot, None)),
+        );
+        let (mut automatic, checkpoints): (Vec<_>, Vec<_>) = vault
+            .history()
+            .decode_checkpoints(checkpoints)?
+            .into_iter()
+            .partition(|point| point.automatic);
         automatic.reverse();
         lasting.extend(checkpoints.iter().map(|point| (point.snapshot, point.inodes)));
-        let conflicts = checkpoints.iter().filter_map(|point| point.conflicts).chain(record.head.conflicts);
+        let conflicts = checkpoints
+            .iter()
+            .filter_map(|point| point.conflicts)
+            .chain(record.head.conflicts);
         lasting.extend(conflicts.map(|conflicts| (conflicts, None)));
-        let bases = checkpoints.iter().filter_map(|point| point.task_base).filter(|_| task.is_some());
+        let bases = checkpoints
+            .iter()
+            .filter_map(|point| point.task_base)
+            .filter(|_| task.is_some());
         lasting.extend(bases.map(|base| (base, None)));
-        let history = history.iter().rev().map(|(key, bytes)| vault.history_entry(key, bytes));
+        let history = history
+            .iter()
+            .rev()
+            .map(|(key, bytes)| vault.history().decode_entry(key, bytes));
         let history = history.collect::<Result<Vec<_>>>()?;
-        Ok(VaultRoots { record, lasting, checkpoints, history, automatic })
+        Ok(VaultRoots {
+            record,
+            lasting,
+            checkpoints,
+            history,
+            automatic,
+        })
     }
 
-    /// Looks at what vaults need. What others delete may be collected under one's eyes and then seems to be missing:
-    /// it is looked at again, with a pin that lets nothing go, before it counts as damage.
+    /// Examines objects that vaults need. Objects that other processes delete may be collected meanwhile and
+    /// then seem to be missing: the examination is repeated, with a pin that prevents removals, before
+    /// anything counts as damage.
     pub(crate) fn while_nothing_goes<T>(&self, mut look: impl FnMut() -> Result<T>) -> Result<T> {
         match look() {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -133,10 +175,12 @@ impl Store {
 type Row = (RefKey, Vec<u8>);
 
 fn decode_all<T: DeserializeOwned>(rows: &[Row]) -> Result<Vec<T>> {
-    rows.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
+    rows.iter()
+        .map(|(key, bytes)| record::decode(key, bytes))
+        .collect()
 }
 
-/// Those of sorted rows whose keys begin so.
+/// The rows, among sorted ones, whose keys have this prefix.
 fn rows_below<'a>(rows: &'a [Row], prefix: &str) -> &'a [Row] {
     let from = rows.partition_point(|(key, _)| key.as_str() < prefix);
     let count = rows[from..].partition_point(|(key, _)| key.starts_with(prefix));

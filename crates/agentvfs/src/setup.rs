@@ -1,4 +1,4 @@
-//! What each new task of a project is given: the `[setup]` section of its `avfs.toml`.
+//! The set-up of each new task of a project: the `[setup]` section of its `avfs.toml`.
 //!
 //! ```toml
 //! [setup]
@@ -20,6 +20,7 @@ use avfs_core::rules::Rule;
 use avfs_core::{BlobId, TreePath};
 use avfs_store::RefEdit;
 
+pub use crate::error::SetupFault;
 use crate::error::{Error, Result};
 use crate::project::Project;
 use crate::record::{self, ProjectRecord, key};
@@ -28,41 +29,34 @@ use crate::task::Task;
 /// The file that holds the section, at the root of a project.
 const FILE: &str = "avfs.toml";
 
-/// A `[setup]` that cannot be used: where the mistake is and what it is.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {reason}")]
-pub struct SetupFault {
-    /// `FILE:LINE:COLUMN`.
-    pub place: String,
-    pub reason: String,
-    pub hint: Option<String>,
-}
-
 /// What each new task is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
     /// Lines for a shell, run in the task's own sandbox before anything else.
     pub commands: Vec<String>,
-    /// What a task may see in another way than its other rules say, which these beat.
+    /// Exceptions to the task's other rules; these take precedence.
     pub rules: Vec<Rule>,
+    /// Files that every task gets.
     pub files: Vec<GivenFile>,
 }
 
 /// A file of the host that is put into each task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenFile {
+    /// The path in the task.
     pub path: TreePath,
+    /// The path in the project's directory.
     pub from: PathBuf,
 }
 
-/// Whether the setup of a project may be carried out.
+/// Whether the set-up of a project may be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetupState {
-    /// There is none.
+    /// The project has no set-up.
     Absent,
     /// The user has allowed exactly this one.
     Allowed(Setup),
-    /// Nobody has, or it was changed since.
+    /// It was not allowed, or has changed since.
     NotAllowed(Setup),
 }
 
@@ -73,14 +67,21 @@ impl Setup {
         match std::fs::read_to_string(&place) {
             Ok(text) => Ok(file::parse(&place.display().to_string(), &text)?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(Error::Host { action: "reading", place: place.display().to_string(), source }),
+            Err(source) => Err(Error::Host {
+                action: "reading",
+                place: place.display().to_string(),
+                source,
+            }),
         }
     }
 
     /// Names everything that it does.
     fn digest(&self) -> String {
         let rules = self.rules.iter().map(|rule| format!("rule {rule}"));
-        let files = self.files.iter().map(|file| format!("file {:?} {:?}", file.path, file.from));
+        let files = self
+            .files
+            .iter()
+            .map(|file| format!("file {:?} {:?}", file.path, file.from));
         let commands = self.commands.iter().map(|command| format!("command {command:?}"));
         let lines: Vec<String> = rules.chain(files).chain(commands).collect();
         BlobId::of(lines.join("\n").as_bytes()).to_string()
@@ -88,12 +89,16 @@ impl Setup {
 }
 
 impl Project {
+    /// The set-up of the project, and whether the user has allowed it.
     pub fn setup(&self) -> Result<SetupState> {
-        let Some(setup) = Setup::of_project(self.root())? else { return Ok(SetupState::Absent) };
+        let Some(setup) = Setup::of_project(self.root())? else {
+            return Ok(SetupState::Absent);
+        };
         let allowed = self.record()?.0.setup;
-        Ok(match allowed == Some(setup.digest()) {
-            true => SetupState::Allowed(setup),
-            false => SetupState::NotAllowed(setup),
+        Ok(if allowed == Some(setup.digest()) {
+            SetupState::Allowed(setup)
+        } else {
+            SetupState::NotAllowed(setup)
         })
     }
 
@@ -102,22 +107,34 @@ impl Project {
         let store = self.vault().store().clone();
         store.retry(|edits| {
             let (record, bytes) = self.record()?;
-            let record = ProjectRecord { setup: Some(setup.digest()), ..record };
-            edits.push(RefEdit::replace(key::project(self.path_bytes()), bytes, record::encode(&record)));
-            store.log(edits, "allow-setup", self.vault().name()?.as_str(), setup.digest())
+            let record = ProjectRecord {
+                setup: Some(setup.digest()),
+                ..record
+            };
+            edits.push(RefEdit::replace(
+                key::project(self.path_bytes()),
+                bytes,
+                record::encode(&record),
+            ));
+            store.log(
+                edits,
+                "allow-setup",
+                self.vault().name()?.as_str(),
+                setup.digest(),
+            )
         })
     }
 }
 
-impl Task {
-    /// Puts the files of a setup into the task. They belong to what it began with: they are no changes of it.
-    pub fn put_files(&mut self, setup: &Setup) -> Result<()> {
-        if setup.files.is_empty() {
+impl Setup {
+    /// Puts the files of the set-up into a task. They belong to its initial state, not to its changes.
+    pub fn put_files(&self, task: &mut Task) -> Result<()> {
+        if self.files.is_empty() {
             return Ok(());
         }
-        let open = self.vault().begin()?;
-        for file in &setup.files {
-            let from = self.root().join(&file.from);
+        let open = task.vault().begin()?;
+        for file in &self.files {
+            let from = task.root().join(&file.from);
             let bytes = std::fs::read(&from).map_err(|source| Error::Host {
                 action: "reading",
                 place: from.display().to_string(),
@@ -129,6 +146,6 @@ impl Task {
             open.write_bytes(&file.path, &bytes)?;
         }
         open.commit("setup", "files")?;
-        self.begin_here()
+        task.begin_here()
     }
 }

@@ -1,46 +1,57 @@
 //! A store: the vaults in it, and how they come and go.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use avfs_core::{Root, Snapshot, SnapshotId, Timestamp};
-use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, RefRange, RefStore};
-use avfs_tree::{Clock, ObjectWriter, Objects, SystemClock};
+use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, RefRange, RefStore, Upkeep};
+use avfs_tree::{ObjectWriter, Objects, SystemClock, TreeClock};
 
-use crate::audit::{self, AuditEntry, Event};
+use crate::audit::{self, AuditEntry, AuditEvent};
 use crate::conflicts::OpenConflicts;
-use crate::deed::Deed;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StorageError, VaultError};
+use crate::host_sources::HostSources;
+use crate::local_work::LocalWork;
+use crate::logged_action::LoggedAction;
 use crate::name::{VaultName, closest};
-use crate::owner::{self, Ownership};
-use crate::prune::RetentionPolicy;
+use crate::owner::Ownership;
 use crate::record::{self, AuditHead, VaultId, VaultRecord, key};
-use crate::source::HostSources;
-use crate::through::KnownRules;
+use crate::retention_policy::RetentionPolicy;
+use crate::rule_view::KnownRules;
+use crate::take_ahead::TakenTrees;
 use crate::vault::{Vault, VaultInfo};
 
-/// How often a change of records is tried against others who change them too.
+/// How often a change of records is retried if other processes change them too.
 const ATTEMPTS: usize = 100;
 
-/// On whose behalf things are done: the author of snapshots and the owner of new files.
+/// The acting principal: the author of snapshots and the owner of new files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
+    /// The name in histories and logs.
     pub name: String,
+    /// The user who owns new files.
     pub uid: u32,
+    /// The group that owns new files.
     pub gid: u32,
 }
 
 impl Actor {
-    /// The user that runs this process.
-    pub fn current() -> Actor {
+    /// The user that runs this process, by number.
+    pub fn of_process() -> Actor {
         let uid = rustix::process::geteuid().as_raw();
-        let name = ["AVFS_ACTOR", "USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
         Actor {
-            name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("uid {uid}")),
+            name: format!("uid {uid}"),
             uid,
             gid: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    /// The same user under a name that people know.
+    pub fn named(self, name: impl Into<String>) -> Actor {
+        Actor {
+            name: name.into(),
+            ..self
         }
     }
 }
@@ -48,23 +59,31 @@ impl Actor {
 /// How a store is used.
 #[derive(Clone)]
 pub struct StoreOptions {
+    /// How the store itself is opened.
     pub store: OpenOptions,
+    /// Who acts.
     pub actor: Actor,
-    pub clock: Arc<dyn Clock>,
-    /// What automatic snapshots may cost.
+    /// The time of day.
+    pub clock: Arc<dyn TreeClock>,
+    /// The limits for automatic snapshots.
     pub retention: RetentionPolicy,
     /// How long to wait for another process that has a vault open.
     pub patience: Duration,
+    /// The directory for the local work of a store whose objects and refs are elsewhere: journals, sockets,
+    /// runs. `None`: a temporary directory, which is removed with the store. A store in a directory works
+    /// there.
+    pub work: Option<PathBuf>,
 }
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
         StoreOptions {
             store: OpenOptions::default(),
-            actor: Actor::current(),
+            actor: Actor::of_process(),
             clock: Arc::new(SystemClock),
             retention: RetentionPolicy::default(),
             patience: Duration::from_secs(10),
+            work: None,
         }
     }
 }
@@ -72,30 +91,32 @@ impl Default for StoreOptions {
 /// The vaults of a store.
 #[derive(Debug, Default)]
 pub struct VaultList {
+    /// The vaults, by name.
     pub vaults: Vec<VaultInfo>,
-    /// Those whose present state cannot be read, and why.
+    /// The vaults whose present state cannot be read, and why.
     pub unreadable: Vec<(VaultName, Error)>,
 }
 
 /// Where everything lives. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    inner: Arc<StoreInner>,
 }
 
-struct Inner {
-    /// `None`: in memory.
+struct StoreInner {
+    /// `None`: objects and refs are not in a directory of this machine.
     place: Option<Embedded>,
+    work: LocalWork,
     objects: Objects,
     options: StoreOptions,
-    /// The vaults that have an owner, for a store in memory.
-    taken: Arc<Mutex<HashSet<VaultId>>>,
     /// Lists of rules that were read, made ready to decide: many tasks have the same.
     rules: KnownRules,
+    /// Trees whose files are taken ahead, or were.
+    walks: TakenTrees,
 }
 
-/// What was kept of sources is written down at the end, at the latest. If that fails, they are asked again.
-impl Drop for Inner {
+/// Results of promises are committed at the end, at the latest. If that fails, their sources are read again.
+impl Drop for StoreInner {
     fn drop(&mut self) {
         let _ = self.objects.commit_kept();
     }
@@ -107,11 +128,12 @@ struct Embedded {
 }
 
 impl Store {
-    /// Opens the store in `home`, and makes it if there is none.
+    /// Opens the store in `home`, and creates it if it does not exist.
     pub fn open(home: &Path) -> Result<Store> {
         Store::open_with(home, StoreOptions::default())
     }
 
+    /// The same with options.
     pub fn open_with(home: &Path, options: StoreOptions) -> Result<Store> {
         Store::open_behind(home, options, |store| store)
     }
@@ -124,18 +146,25 @@ impl Store {
         options: StoreOptions,
         before: impl FnOnce(Arc<EmbeddedStore>) -> Arc<dyn avfs_store::Store>,
     ) -> Result<Store> {
-        let door = OpenOptions { ref_age: record::age, ..options.store.clone() };
+        let door = OpenOptions {
+            ref_age: record::age,
+            ..options.store.clone()
+        };
         let store = Arc::new(EmbeddedStore::open(home, door)?);
         let objects = Objects::new(before(Arc::clone(&store)));
         HostSources::install(&objects, Some(home));
-        let place = Some(Embedded { home: home.to_owned(), store });
+        let place = Some(Embedded {
+            home: home.to_owned(),
+            store,
+        });
         Ok(Store {
-            inner: Arc::new(Inner {
+            inner: Arc::new(StoreInner {
                 place,
+                work: LocalWork::Lasting(home.to_owned()),
                 objects,
                 options,
-                taken: Arc::default(),
                 rules: KnownRules::default(),
+                walks: TakenTrees::default(),
             }),
         })
     }
@@ -145,38 +174,56 @@ impl Store {
         Store::in_memory_with(StoreOptions::default())
     }
 
+    /// The same with options.
     pub fn in_memory_with(options: StoreOptions) -> Store {
         Store::behind(Arc::new(MemoryStore::new()), options)
     }
 
-    /// A store behind doors of one's own. Its vaults are owned within this process.
+    /// A store with a custom implementation of the interfaces. Its local work is done where the options say.
     pub fn behind(doors: Arc<dyn avfs_store::Store>, options: StoreOptions) -> Store {
         let objects = Objects::new(doors);
         HostSources::install(&objects, None);
+        let work = match &options.work {
+            Some(place) => LocalWork::Lasting(place.clone()),
+            None => LocalWork::temporary(),
+        };
         Store {
-            inner: Arc::new(Inner {
+            inner: Arc::new(StoreInner {
                 place: None,
+                work,
                 objects,
                 options,
-                taken: Arc::default(),
                 rules: KnownRules::default(),
+                walks: TakenTrees::default(),
             }),
         }
     }
 
-    /// The directory of the store; `None` for one in memory.
+    /// Where the work on the vaults of this store is done, on this machine.
+    pub(crate) fn work(&self) -> &LocalWork {
+        &self.inner.work
+    }
+
+    /// The trees whose files are taken ahead.
+    pub(crate) fn walks(&self) -> &TakenTrees {
+        &self.inner.walks
+    }
+
+    /// The directory of the store; `None` if its objects and refs are not in a directory of this machine.
     pub fn home(&self) -> Option<&Path> {
         self.inner.place.as_ref().map(|place| place.home.as_path())
     }
 
-    /// How many bytes the disk of the store has left; for a store in memory, as many as one can count.
+    /// The number of free bytes on the disk of the store; for a store in memory, the maximum number.
     pub(crate) fn free_bytes(&self) -> u64 {
         let disk = self.home().map(rustix::fs::statvfs);
-        let Some(Ok(disk)) = disk else { return i64::MAX as u64 };
+        let Some(Ok(disk)) = disk else {
+            return i64::MAX as u64;
+        };
         disk.f_bavail.saturating_mul(disk.f_frsize)
     }
 
-    /// Whether nothing can be written where the store is, so that nobody changes it either.
+    /// Whether the store is on a read-only disk, so that no process can change it.
     pub fn is_read_only(&self) -> bool {
         let disk = self.home().map(rustix::fs::statvfs);
         disk.is_some_and(|disk| {
@@ -184,10 +231,20 @@ impl Store {
         })
     }
 
+    /// The maintenance of the store. `None`: its operator maintains it.
+    pub(crate) fn upkeep(&self) -> Option<&dyn Upkeep> {
+        match self.embedded() {
+            Some(embedded) => Some(embedded),
+            None => self.inner.objects.store().upkeep(),
+        }
+    }
+
+    /// The engine itself, for what only a store in a directory has: its reserve, and its repair.
     pub(crate) fn embedded(&self) -> Option<&EmbeddedStore> {
         self.inner.place.as_ref().map(|place| &*place.store)
     }
 
+    /// The objects of the store.
     pub fn objects(&self) -> &Objects {
         &self.inner.objects
     }
@@ -200,18 +257,21 @@ impl Store {
         &**self.inner.objects.store()
     }
 
+    /// Who acts through this handle.
     pub fn actor(&self) -> &Actor {
         &self.inner.options.actor
     }
 
-    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+    pub(crate) fn clock(&self) -> Arc<dyn TreeClock> {
         Arc::clone(&self.inner.options.clock)
     }
 
+    /// The time of day, by the clock of this handle.
     pub fn now(&self) -> Timestamp {
         self.inner.options.clock.now()
     }
 
+    /// How long automatic snapshots are kept.
     pub fn retention(&self) -> &RetentionPolicy {
         &self.inner.options.retention
     }
@@ -221,12 +281,9 @@ impl Store {
         self.inner.options.patience
     }
 
-    /// Takes ownership of a vault, or says who has it.
+    /// Takes ownership of a vault, or returns which process has it.
     pub(crate) fn own_at_once(&self, id: VaultId, name: &str) -> Result<Ownership> {
-        match self.home() {
-            Some(home) => owner::take(&owner::work_directory(home, id), name),
-            None => owner::take_in_process(&self.inner.taken, id, name),
-        }
+        self.work().own(id, name)
     }
 
     /// The vault with this name.
@@ -238,28 +295,48 @@ impl Store {
         }
     }
 
-    /// The vault with this number; whether there is one is found out when it is used.
+    /// The vault with this number; whether it exists is checked when it is used.
     pub fn vault_by_id(&self, id: VaultId) -> Vault {
         Vault::new(self.clone(), id)
     }
 
-    /// The names of all vaults, in order. Costs nothing of what they hold.
+    /// The names of all vaults, in order. The cost does not depend on their contents.
     pub fn vault_names(&self) -> Result<Vec<String>> {
         let names = self.refs().scan(&RefRange::prefix(key::NAMES))?;
-        Ok(names.iter().filter_map(|(key, _)| key.strip_prefix(key::NAMES)).map(str::to_owned).collect())
+        Ok(names
+            .iter()
+            .filter_map(|(key, _)| key.strip_prefix(key::NAMES))
+            .map(str::to_owned)
+            .collect())
     }
 
     fn unknown_vault(&self, name: &str) -> Result<Error> {
         let names = self.vault_names()?;
-        let similar = closest(name, names.iter().map(String::as_str));
-        Ok(Error::UnknownVault { name: avfs_core::printable(name.as_bytes()), similar })
+        let of_tasks = || {
+            names
+                .iter()
+                .filter_map(|full| Some((full.rsplit_once('/')?.1, full)))
+        };
+        let similar = closest(name, names.iter().map(String::as_str)).or_else(|| {
+            let task = closest(name, of_tasks().map(|(task, _)| task))?;
+            let mut full = of_tasks().filter(|(short, _)| **short == *task);
+            // A name that several projects have leads nowhere.
+            full.next()
+                .filter(|_| full.next().is_none())
+                .map(|(_, full)| full.clone())
+        });
+        Ok(Error::Vault(VaultError::Unknown {
+            name: avfs_core::printable(name.as_bytes()),
+            similar,
+        }))
     }
 
+    /// Whether there is a vault of this name.
     pub fn has_vault(&self, name: &str) -> Result<bool> {
         Ok(self.refs().read(&key::name(name))?.is_some())
     }
 
-    /// All vaults, by name. One that cannot be read does not hide the others.
+    /// All vaults, by name. An unreadable vault does not hide the others.
     pub fn vaults(&self) -> Result<VaultList> {
         let mut records = self.vault_records()?;
         if self.settle_owners(&records) {
@@ -269,7 +346,7 @@ impl Store {
         for record in &records {
             match self.info_of(record, &records) {
                 Ok(info) => list.vaults.push(info),
-                // What is gone was deleted meanwhile, and may have been collected.
+                // A missing vault was deleted meanwhile, and may have been collected.
                 Err(_) if self.refs().read(&key::vault(record.id))?.is_none() => {}
                 Err(error) => list.unreadable.push((record.name.clone(), error)),
             }
@@ -278,22 +355,31 @@ impl Store {
         Ok(list)
     }
 
-    /// Has the owners that answer take a snapshot of what they have not stored yet; returns whether there are
-    /// any. What one does not give that does not answer, cannot be had.
+    /// Asks the owners that answer to take a snapshot of their unstored changes; returns whether there are
+    /// any. The changes of an owner that does not answer are unavailable.
     pub(crate) fn settle_owners(&self, records: &[VaultRecord]) -> bool {
         let vaults = records.iter().map(|record| Vault::new(self.clone(), record.id));
-        vaults.filter(|vault| vault.settle_owner().unwrap_or(false)).count() > 0
+        vaults
+            .filter(|vault| vault.settle_owner().unwrap_or(false))
+            .count()
+            > 0
     }
 
     pub(crate) fn vault_records(&self) -> Result<Vec<VaultRecord>> {
         let found = self.refs().scan(&RefRange::prefix(key::VAULTS))?;
-        found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
+        found
+            .iter()
+            .map(|(key, bytes)| record::decode(key, bytes))
+            .collect()
     }
 
     pub(crate) fn info_of(&self, record: &VaultRecord, all: &[VaultRecord]) -> Result<VaultInfo> {
         let root = self.objects().snapshot(record.head.snapshot)?.root;
         let parent = record.parent.map(|parent| {
-            let name = all.iter().find(|other| other.id == parent.vault).map(|other| other.name.clone());
+            let name = all
+                .iter()
+                .find(|other| other.id == parent.vault)
+                .map(|other| other.name.clone());
             (name, parent.snapshot)
         });
         Ok(VaultInfo {
@@ -310,6 +396,11 @@ impl Store {
             max_files: record.max_files,
             conflicts: OpenConflicts::count(self, record.head.conflicts)?,
             audit_head: record.audit.hash.clone(),
+            // Damage to the journal is no reason to hide the vault.
+            unstored_bytes: Vault::new(self.clone(), record.id)
+                .unstored()
+                .bytes(&record.head)
+                .unwrap_or_default(),
         })
     }
 
@@ -317,17 +408,23 @@ impl Store {
         &self,
         root: Root,
         parents: Vec<SnapshotId>,
-        deed: &Deed<'_>,
+        logged: &LoggedAction<'_>,
     ) -> Result<SnapshotId> {
-        let (time, author) = (self.now(), deed.actor.to_owned());
-        let snapshot = Snapshot { root, parents, time, author, reason: deed.line() };
+        let (time, author) = (self.now(), logged.actor.to_owned());
+        let snapshot = Snapshot {
+            root,
+            parents,
+            time,
+            author,
+            reason: logged.line(),
+        };
         let writer = ObjectWriter::new(self.objects());
         let id = writer.put_snapshot(&snapshot)?;
         writer.flush()?;
         Ok(id)
     }
 
-    /// Collects edits and commits them; when others were faster, collects them anew.
+    /// Collects edits and commits them; if other processes were faster, collects them again.
     pub(crate) fn retry<T>(&self, mut collect: impl FnMut(&mut Vec<RefEdit>) -> Result<T>) -> Result<T> {
         let mut contended = String::new();
         for _ in 0..ATTEMPTS {
@@ -339,7 +436,7 @@ impl Store {
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }
         }
-        Err(Error::Contended { key: contended })
+        Err(Error::Storage(StorageError::Contended { key: contended }))
     }
 
     /// The edits that append an event to the store's own audit log.
@@ -355,7 +452,7 @@ impl Store {
             Some((head, bytes)) => (head, Some(bytes)),
             None => (AuditHead::default(), None),
         };
-        let event = Event {
+        let event = AuditEvent {
             time: self.now(),
             actor: self.actor().name.clone(),
             vault: vault.to_owned(),
@@ -364,7 +461,11 @@ impl Store {
             snapshot: None,
         };
         edits.push(audit::append(VaultId::STORE, &mut head, event));
-        edits.push(RefEdit { key: key::STORE_AUDIT.into(), expect, value: Some(record::encode(&head)) });
+        edits.push(RefEdit {
+            key: key::STORE_AUDIT.into(),
+            expect,
+            value: Some(record::encode(&head)),
+        });
         Ok(())
     }
 
@@ -387,6 +488,7 @@ impl Store {
         Ok(record::read::<String>(self.refs(), key::CURRENT_VAULT)?.map(|(name, _)| name))
     }
 
+    /// Makes a vault the current one, which commands use if none is named.
     pub fn use_vault(&self, name: &str) -> Result<()> {
         self.vault(name)?;
         self.choose(Some(name))
@@ -402,7 +504,11 @@ impl Store {
             let expect = self.refs().read(key::CURRENT_VAULT)?;
             let value = name.map(|name| record::encode(&name));
             if expect.is_some() || value.is_some() {
-                edits.push(RefEdit { key: key::CURRENT_VAULT.into(), expect, value });
+                edits.push(RefEdit {
+                    key: key::CURRENT_VAULT.into(),
+                    expect,
+                    value,
+                });
             }
             Ok(())
         })

@@ -8,9 +8,12 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    pub fn of(bytes: &[u8]) -> Text {
+    pub(crate) fn of(bytes: &[u8]) -> Text {
         match std::str::from_utf8(bytes) {
-            Ok(text) => Text { text: text.to_owned(), hex: None },
+            Ok(text) => Text {
+                text: text.to_owned(),
+                hex: None,
+            },
             Err(_) => Text {
                 text: avfs_core::printable(bytes),
                 hex: Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),

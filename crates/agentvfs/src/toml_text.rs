@@ -9,13 +9,21 @@ pub(crate) struct TomlText<'a> {
 }
 
 impl<'a> TomlText<'a> {
-    pub fn new(place: &'a str, text: &'a str) -> TomlText<'a> {
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(end, _)| end + 1);
-        TomlText { place, text, lines: [0].into_iter().chain(ends).collect() }
+    pub(crate) fn new(place: &'a str, text: &'a str) -> TomlText<'a> {
+        let ends = text
+            .bytes()
+            .enumerate()
+            .filter(|(_, byte)| *byte == b'\n')
+            .map(|(end, _)| end + 1);
+        TomlText {
+            place,
+            text,
+            lines: [0].into_iter().chain(ends).collect(),
+        }
     }
 
     /// `FILE:LINE:COLUMN` of a byte.
-    pub fn place_of(&self, offset: usize) -> String {
+    pub(crate) fn place_of(&self, offset: usize) -> String {
         let offset = offset.min(self.text.len());
         let line = self.lines.partition_point(|start| *start <= offset);
         let before = &self.text.as_bytes()[self.lines[line - 1]..offset];

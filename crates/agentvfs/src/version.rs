@@ -1,4 +1,4 @@
-//! Versions of files, for writes that must not overwrite what someone else wrote.
+//! Versions of files, for writes that must not overwrite changes by others.
 
 use std::fmt;
 
@@ -6,37 +6,46 @@ use avfs_core::{Content, TreePath};
 use avfs_tree::{ReadError, TreeReader};
 
 use crate::digest::{self, Extents};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, VaultError};
 
-/// Names the contents of a file, or says that there is none (`absent`). Up to 16 MiB it is the BLAKE3 of its bytes; of
-/// larger files, that of the blocks which hold something.
+/// Identifies the contents of a file, or its absence (`absent`). Up to 16 MiB it is the BLAKE3 of its bytes;
+/// for larger files, that of the blocks with data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(String);
 
 const ABSENT: &str = "absent";
-/// How many digits of a version must be given at least.
+/// The minimum number of digits of a version.
 const SHORTEST: usize = 8;
 
 impl Version {
+    /// The version of a file that does not exist.
     pub fn absent() -> Version {
         Version(ABSENT.into())
     }
 
+    /// The version of a file with these bytes.
     pub fn of_bytes(bytes: &[u8]) -> Version {
         Version(digest::of_bytes(bytes))
     }
 
     /// The version of a file in a tree. Only a piece of a large file is in memory at a time, and holes are not read.
     pub fn of_file(reader: &TreeReader, path: &TreePath) -> Result<Version, ReadError> {
-        match reader.file(path)? {
-            // A blob is named by the BLAKE3 of its bytes: nothing has to be read.
-            (_, Content::Blob(id)) => Ok(Version(id.to_string())),
-            (size, content @ (Content::Empty | Content::Chunks(_))) => {
-                let found = digest::of_content(reader.objects(), content, size);
-                let failed = |source| ReadError::Object { path: path.clone(), source };
-                Ok(Version(found.map_err(failed)?))
-            }
+        let failed = |source| ReadError::Object {
+            path: path.clone(),
+            source,
+        };
+        let objects = reader.objects();
+        let (size, content) = reader.file(path)?;
+        if let Content::Blob(id) = content {
+            // A blob is named by the BLAKE3 of its bytes: nothing has to be read. A promise of one has another name.
+            let promise = objects.promise(id.object()).map_err(failed)?;
+            return Ok(match promise {
+                None => Version(id.to_string()),
+                Some(_) => Version::of_bytes(&objects.blob(id).map_err(failed)?),
+            });
         }
+        let found = digest::of_content(objects, content, size);
+        Ok(Version(found.map_err(failed)?))
     }
 
     /// The version of a file of `size` bytes that is open; `None` if it is shorter by now.
@@ -50,15 +59,20 @@ impl Version {
         if text == ABSENT || (text.len() >= SHORTEST && text.len() <= 64 && text.chars().all(is_hex)) {
             return Ok(Version(text.to_owned()));
         }
-        let reason = "a version is 'absent' or at least 8 hexadecimal digits, as `avfs stat` shows it";
-        Err(Error::BadLabel { what: "version", name: avfs_core::printable(text.as_bytes()), reason })
+        let reason = "a version is 'absent' or at least 8 hexadecimal digits";
+        Err(Error::Vault(VaultError::BadName {
+            what: "version",
+            name: avfs_core::printable(text.as_bytes()),
+            reason,
+        }))
     }
 
-    /// Whether this full version is the one that was expected, maybe in short.
+    /// Whether this full version is the expected one, which may be abbreviated.
     pub fn matches(&self, expected: &Version) -> bool {
         self.0.starts_with(&expected.0)
     }
 
+    /// The version as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

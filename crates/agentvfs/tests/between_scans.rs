@@ -1,4 +1,4 @@
-//! What one process sees while others work between two of its steps: nothing of that is damage.
+//! The view of one process while others work between two of its steps: the effects must not look like damage.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentvfs::{CheckpointName, Error, ErrorKind, Limits, RetentionPolicy, Store, StoreOptions, Vault};
+use agentvfs::error::FileError;
+use agentvfs::{CheckpointName, Error, ErrorKind, RetentionPolicy, Store, StoreOptions, Vault, VaultLimits};
 use avfs_core::ObjectId;
 use avfs_store::{
-    CommitError, EmbeddedStore, NewObject, Object, ObjectStore, OpenOptions, Pin, RefEdit, RefKey, RefRange,
-    RefStore, StoreError,
+    CommitError, EmbeddedStore, NewObject, ObjectStore, OpenOptions, Pin, RefEdit, RefKey, RefRange,
+    RefStore, StoreError, StoredObject,
 };
 use support::{name, path, write};
 
@@ -37,7 +38,7 @@ impl Busy {
 }
 
 impl ObjectStore for Busy {
-    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<Object>, StoreError> {
+    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<StoredObject>, StoreError> {
         self.inner.get_many(ids)
     }
 
@@ -74,8 +75,8 @@ impl RefStore for Busy {
     }
 }
 
-/// What is done with two vaults, `main` and `other`, by one process or by another one meanwhile. Who is in the other's
-/// way fails as busy.
+/// Work on two vaults, `main` and `other`, by one process or by another one meanwhile. A process that is
+/// blocked by the other fails as busy.
 type Work = fn(&Store) -> Result<(), Error>;
 
 fn fork_and_delete(store: &Store) -> Result<(), Error> {
@@ -99,13 +100,18 @@ fn collect_at_once(store: &Store) -> Result<(), Error> {
     collect(store)
 }
 
-/// Looks at what a source has promised, which is stored by that.
+/// Reads promised entries of a source, which stores them.
 fn look(store: &Store) -> Result<(), Error> {
     let vault = store.vault("promised")?;
     let text = vault.reader()?.read(&path("/deep/data"));
-    match text.map_err(|source| Error::Read { vault: "promised".into(), source }) {
+    match text.map_err(|source| {
+        Error::File(FileError::Read {
+            vault: "promised".into(),
+            source,
+        })
+    }) {
         Ok(text) => assert_eq!(text, "of the source"),
-        // Who collects keeps others from storing.
+        // A collection prevents others from storing.
         Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
         Err(error) => panic!("{error}"),
     }
@@ -119,14 +125,20 @@ fn change(store: &Store) -> Result<(), Error> {
 }
 
 fn check(store: &Store) -> Result<(), Error> {
-    let report = store.check(&mut |_, _| {})?;
+    let report = store.integrity().check(&mut |_, _| {})?;
     assert!(report.is_sound(), "{report:?}");
     Ok(())
 }
 
 fn count(store: &Store) -> Result<(), Error> {
-    let stats = store.stats()?;
-    assert!(stats.vaults.iter().all(|vault| vault.unique_bytes + vault.shared_bytes > 0), "{stats:?}");
+    let stats = store.maintenance().stats()?;
+    assert!(
+        stats
+            .vaults
+            .iter()
+            .all(|vault| vault.unique_bytes + vault.shared_bytes > 0),
+        "{stats:?}"
+    );
     Ok(())
 }
 
@@ -152,41 +164,64 @@ fn try_write(vault: &Vault, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A store with two vaults that have objects of their own, states that were replaced and checkpoints, and one on a
-/// directory at which nobody has looked yet.
+/// A store with two vaults that have objects of their own, replaced states and checkpoints, and one of a
+/// directory that has not been read yet.
 fn fill(home: &Path, source: &Path) {
     let store = Store::open(home).unwrap();
     std::fs::create_dir(source.join("deep")).unwrap();
     std::fs::write(source.join("deep/data"), "of the source").unwrap();
-    let source = store.source_for(source).unwrap();
-    store.create_vault_on(&name("promised"), source, Limits::default()).unwrap();
+    let source = store.projects().source_for(source).unwrap();
+    store
+        .projects()
+        .create_vault_on(&name("promised"), source, VaultLimits::default())
+        .unwrap();
     for vault in ["main", "other"] {
         let vault = store.create_vault(&name(vault)).unwrap();
         for text in ["one", "two", "three"] {
-            write(&vault, "/file", format!("{text} of {}", vault.name().unwrap()).as_bytes());
+            write(
+                &vault,
+                "/file",
+                format!("{text} of {}", vault.name().unwrap()).as_bytes(),
+            );
         }
-        vault.save_checkpoint(&CheckpointName::new("kept").unwrap(), None).unwrap();
+        vault
+            .save_checkpoint(&CheckpointName::new("kept").unwrap(), None)
+            .unwrap();
         write(&vault, "/file", b"four");
     }
 }
 
 fn impatient() -> StoreOptions {
-    let store = OpenOptions { busy_timeout: Duration::from_millis(20), ..OpenOptions::default() };
-    StoreOptions { store, patience: Duration::ZERO, ..StoreOptions::default() }
+    let store = OpenOptions {
+        busy_timeout: Duration::from_millis(20),
+        ..OpenOptions::default()
+    };
+    StoreOptions {
+        store,
+        patience: Duration::ZERO,
+        ..StoreOptions::default()
+    }
 }
 
-/// Works while others do something before refs are read for the time `step`; says whether it came to that.
+/// Runs `work` while `others` runs before refs are read for the time `step`; returns whether that point was
+/// reached.
 fn work_while(template: &Path, work: Work, others: Work, step: usize) -> bool {
     let home = tempfile::tempdir().unwrap();
     copy(template, home.path());
     let place = home.path().to_owned();
-    let deed: Deed = Box::new(move || match others(&Store::open_with(&place, impatient()).unwrap()) {
-        Err(error) if error.kind() != ErrorKind::Busy => panic!("others: {error}"),
-        _ => {}
-    });
+    let deed: Deed = Box::new(
+        move || match others(&Store::open_with(&place, impatient()).unwrap()) {
+            Err(error) if error.kind() != ErrorKind::Busy => panic!("others: {error}"),
+            _ => {}
+        },
+    );
     let mut doors = None;
     let store = Store::open_behind(home.path(), StoreOptions::default(), |inner| {
-        let busy = Arc::new(Busy { inner, left: AtomicUsize::new(step), deed: Mutex::new(Some(deed)) });
+        let busy = Arc::new(Busy {
+            inner,
+            left: AtomicUsize::new(step),
+            deed: Mutex::new(Some(deed)),
+        });
         doors = Some(busy.clone());
         busy
     });
@@ -197,7 +232,16 @@ fn work_while(template: &Path, work: Work, others: Work, step: usize) -> bool {
     check(&store).unwrap();
     look(&store).unwrap();
     for vault in store.vaults().unwrap().vaults {
-        assert!(!store.vault(vault.name.as_str()).unwrap().history(None, 1).unwrap().is_empty(), "{vault:?}");
+        assert!(
+            !store
+                .vault(vault.name.as_str())
+                .unwrap()
+                .history()
+                .entries(None, 1)
+                .unwrap()
+                .is_empty(),
+            "{vault:?}"
+        );
     }
     others_did
 }
@@ -265,7 +309,7 @@ fn collection_beside_others_misses_no_object_and_takes_none_that_is_needed() {
     assert_undisturbed(collect);
 }
 
-/// What tests above do step by step, by chance: each worker has a store of its own, as a process has.
+/// The same as the tests above, but at random: each worker has a store of its own, as a process has.
 #[test]
 fn upkeep_beside_busy_workers_finds_no_damage() {
     let home = tempfile::tempdir().unwrap();
@@ -277,13 +321,19 @@ fn upkeep_beside_busy_workers_finds_no_damage() {
             let fork = name(&format!("fork-{worker}"));
             let fork = store.vault("main").unwrap().fork(&[fork]).unwrap().remove(0);
             write(&fork, "/file", format!("{round} of {worker}"));
-            write(&store.vault("other").unwrap(), &format!("/{worker}"), format!("{round} of {worker}"));
+            write(
+                &store.vault("other").unwrap(),
+                &format!("/{worker}"),
+                format!("{round} of {worker}"),
+            );
             fork.delete(true).unwrap();
         }
     };
     let look_after = |works: &[Work]| {
         for _ in 0..25 {
-            works.iter().for_each(|work| work(&Store::open(home.path()).unwrap()).unwrap());
+            works
+                .iter()
+                .for_each(|work| work(&Store::open(home.path()).unwrap()).unwrap());
         }
     };
     std::thread::scope(|scope| {

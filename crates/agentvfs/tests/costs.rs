@@ -1,4 +1,5 @@
-//! What operations cost, counted in objects and refs: it depends on what changed, not on what a vault holds.
+//! The costs of operations, counted in objects and refs: they depend on the changes, not on the contents of a
+//! vault.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +8,7 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use agentvfs::{CheckpointName, Limits, MergeOptions, Store, StoreOptions, Vault, VaultName};
+use agentvfs::{CheckpointName, MergeOptions, Store, StoreOptions, Vault, VaultLimits, VaultName};
 use avfs_store::MemoryStore;
 use avfs_testkit::{CountingStore, Counts};
 use support::path;
@@ -28,9 +29,11 @@ fn source(dir: &Path, files: usize) {
     }
 }
 
-/// Opens the store anew behind the same doors: nothing is cached.
+/// Opens the store again with the same backend: nothing is cached.
 fn cold(doors: &Arc<Doors>) -> Vault {
-    Store::behind(doors.clone(), StoreOptions::default()).vault("main").unwrap()
+    Store::behind(doors.clone(), StoreOptions::default())
+        .vault("main")
+        .unwrap()
 }
 
 /// Ten files, from the `first` on.
@@ -42,17 +45,21 @@ fn write(vault: &Vault, files: usize, first: usize) {
     open.commit("write", "ten files").unwrap();
 }
 
-/// The counts of each operation on a vault of so many files, in a process that has seen nothing yet.
+/// The counts of each operation on a vault with this many files, in a process without any cache.
 fn costs(files: usize) -> Vec<(&'static str, Counts)> {
     let dir = tempfile::tempdir().unwrap();
     source(dir.path(), files);
     let doors = Arc::new(Doors::default());
     let name = |text: &str| VaultName::new(text).unwrap();
     let store = Store::behind(doors.clone(), StoreOptions::default());
-    store.create_vault_from(&name("main"), dir.path(), Limits::default(), &()).unwrap();
+    store
+        .create_vault_from(&name("main"), dir.path(), VaultLimits::default(), &())
+        .unwrap();
     let side = cold(&doors).fork(&[name("side")]).unwrap().remove(0);
     write(&side, files, 1);
-    cold(&doors).save_checkpoint(&CheckpointName::new("start").unwrap(), None).unwrap();
+    cold(&doors)
+        .save_checkpoint(&CheckpointName::new("start").unwrap(), None)
+        .unwrap();
     let mut counts = Vec::new();
     let mut count = |what, operation: &dyn Fn(Vault)| {
         let vault = cold(&doors);
@@ -61,26 +68,44 @@ fn costs(files: usize) -> Vec<(&'static str, Counts)> {
         counts.push((what, doors.take()));
     };
     count("fork", &|vault| drop(vault.fork(&[name("fork")]).unwrap()));
-    count("delete a fork", &|vault| vault.store().vault("fork").unwrap().delete(false).unwrap());
-    count("read a file", &|vault| drop(vault.reader().unwrap().read(&path(&file(files - 1))).unwrap()));
+    count("delete a fork", &|vault| {
+        vault.store().vault("fork").unwrap().delete(false).unwrap()
+    });
+    count("read a file", &|vault| {
+        drop(vault.reader().unwrap().read(&path(&file(files - 1))).unwrap())
+    });
     count("checkpoint, clean", &|vault| {
         assert_eq!(vault.begin().unwrap().commit("nothing", "").unwrap(), None);
     });
     count("checkpoint, ten changed files", &|vault| write(&vault, files, 0));
     count("diff", &|vault| {
-        let changes = vault.revision("start").unwrap().diff(&vault.revision("@").unwrap()).unwrap();
+        let changes = vault
+            .revision("start")
+            .unwrap()
+            .diff(&vault.revision("@").unwrap())
+            .unwrap();
         assert_eq!(changes.len(), 10);
     });
     count("restore", &|vault| {
-        assert_eq!(vault.restore(&vault.revision("start").unwrap(), "start").unwrap().changed, 10);
+        assert_eq!(
+            vault
+                .restore(&vault.revision("start").unwrap(), "start")
+                .unwrap()
+                .changed,
+            10
+        );
     });
     count("undo", &|vault| drop(vault.undo().unwrap()));
     count("merge, ten changed files on each side", &|vault| {
-        let report = vault.merge(&[&vault.store().vault("side").unwrap()], &MergeOptions::default()).unwrap();
+        let report = vault
+            .merge(&[&vault.store().vault("side").unwrap()], &MergeOptions::default())
+            .unwrap();
         assert_eq!((report.sources[0].changed, report.conflicts.len()), (10, 0));
     });
     count("merge, nothing to do", &|vault| {
-        let report = vault.merge(&[&vault.store().vault("side").unwrap()], &MergeOptions::default()).unwrap();
+        let report = vault
+            .merge(&[&vault.store().vault("side").unwrap()], &MergeOptions::default())
+            .unwrap();
         assert_eq!(report.saved, None);
     });
     count("remove a directory", &|vault| {
@@ -100,7 +125,10 @@ fn operations_cost_what_changed_and_not_what_is_there() {
         let within = large.objects_read <= limit(small.objects_read)
             && large.objects_written <= limit(small.objects_written)
             && large.refs_touched <= small.refs_touched + 2;
-        assert!(within, "{what}: {small:?} with 1,000 files, {large:?} with 20,000");
+        assert!(
+            within,
+            "{what}: {small:?} with 1,000 files, {large:?} with 20,000"
+        );
     }
 }
 

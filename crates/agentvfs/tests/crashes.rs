@@ -1,5 +1,5 @@
-//! Processes that are killed, processes that work at once, and disks that are full. A child is this test
-//! binary, started again.
+//! Processes that are killed, concurrent processes, and full disks. A child is this test binary, started
+//! again.
 
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
@@ -8,19 +8,24 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use agentvfs::{CheckpointName, Choice, MergeOptions, Store, StoreOptions, Vault};
+use agentvfs::{CheckpointName, ConflictPolicy, MergeOptions, Store, StoreOptions, Vault};
 use avfs_testkit::{Dice, SmallDisk, TestChild, acknowledge, child_task, noise};
 use support::{name, path};
 
 fn open(home: &Path) -> Store {
-    let options = StoreOptions { patience: Duration::from_secs(60), ..StoreOptions::default() };
+    let options = StoreOptions {
+        patience: Duration::from_secs(60),
+        ..StoreOptions::default()
+    };
     Store::open_with(home, options).unwrap()
 }
 
-/// Not a test by itself: what a child does.
+/// Not a test itself: the code that children run.
 #[test]
 fn the_child() {
-    let Some((home, script)) = child_task() else { return };
+    let Some((home, script)) = child_task() else {
+        return;
+    };
     let words: Vec<&str> = script.split(' ').collect();
     let store = open(&home);
     match words[..] {
@@ -41,7 +46,7 @@ fn change_for_ever(store: &Store, seed: u64) {
     let vault = store.vault("main").unwrap();
     let mut dice = Dice::new(seed);
     let mut state: u64 = read_state(&vault);
-    // In the home, so that it goes with it: a child that is killed cannot clean up.
+    // In the home, so that it is removed with it: a child that is killed cannot clean up.
     let source = store.home().unwrap().join(format!("source-{seed}"));
     std::fs::create_dir(&source).unwrap();
     for index in 0..30 {
@@ -58,7 +63,7 @@ fn change_for_ever(store: &Store, seed: u64) {
                     .unwrap();
             }
             2 => {
-                // Going back and forth leaves the number as it was.
+                // An undo and a redo leave the number unchanged.
                 write_state(&vault, state);
                 vault.restore(&vault.revision("@~1").unwrap(), "back").unwrap();
                 vault.undo().unwrap();
@@ -69,13 +74,22 @@ fn change_for_ever(store: &Store, seed: u64) {
             }
             4 => {
                 write_state(&vault, state);
-                let fork = vault.fork(&[name(&format!("f{seed}-{state}"))]).unwrap().remove(0);
+                let fork = vault
+                    .fork(&[name(&format!("f{seed}-{state}"))])
+                    .unwrap()
+                    .remove(0);
                 fork.delete(false).unwrap();
             }
             5 => {
-                let fork = vault.fork(&[name(&format!("m{seed}-{state}"))]).unwrap().remove(0);
+                let fork = vault
+                    .fork(&[name(&format!("m{seed}-{state}"))])
+                    .unwrap()
+                    .remove(0);
                 write_state(&fork, state);
-                let options = MergeOptions { conflicts: Choice::Theirs, ..MergeOptions::default() };
+                let options = MergeOptions {
+                    conflicts: ConflictPolicy::Theirs,
+                    ..MergeOptions::default()
+                };
                 vault.merge(&[&fork], &options).unwrap();
                 fork.delete(true).unwrap();
             }
@@ -87,7 +101,11 @@ fn change_for_ever(store: &Store, seed: u64) {
 
 fn read_state(vault: &Vault) -> u64 {
     let bytes = vault.reader().unwrap().read(&path("/state")).unwrap();
-    String::from_utf8(bytes[..20].to_vec()).unwrap().trim().parse().unwrap()
+    String::from_utf8(bytes[..20].to_vec())
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 /// The number, and noise that depends on it: a file of mixed contents would show.
@@ -106,7 +124,7 @@ fn import(vault: &Vault, source: &Path, state: u64) {
     if open.exists(&path("/imported")).unwrap() {
         open.remove(&path("/imported"), true).unwrap();
     }
-    open.import_directory(source, &path("/imported"), &()).unwrap();
+    open.imports().directory(source, &path("/imported"), &()).unwrap();
     open.write_bytes(&path("/state"), &state_bytes(state)).unwrap();
     open.commit("import", "/imported").unwrap();
 }
@@ -118,7 +136,11 @@ fn journal_for_ever(store: &Store, seed: u64) {
     let open = vault.open().unwrap();
     let mut state = {
         let bytes = open.read(&path("/state")).unwrap();
-        String::from_utf8(bytes[..20].to_vec()).unwrap().trim().parse::<u64>().unwrap()
+        String::from_utf8(bytes[..20].to_vec())
+            .unwrap()
+            .trim()
+            .parse::<u64>()
+            .unwrap()
     };
     loop {
         state += 1;
@@ -150,7 +172,7 @@ fn kill_rounds(script: &str, rounds: u64) {
             last = state.parse().unwrap();
             total += 1;
             if total % wanted == 0 {
-                // Somewhere in the next step: this pause is the only way to be there.
+                // Somewhere in the next step: this pause is the only way to hit it.
                 std::thread::sleep(pause);
                 break;
             }
@@ -161,21 +183,27 @@ fn kill_rounds(script: &str, rounds: u64) {
         let store = open(home.path());
         let vault = store.vault("main").unwrap();
         let found = read_state(&vault);
-        assert!(found >= last, "round {round}: {last} was acknowledged and {found} is there");
+        assert!(
+            found >= last,
+            "round {round}: {last} was acknowledged and {found} is there"
+        );
         assert_eq!(
             vault.reader().unwrap().read(&path("/state")).unwrap(),
             state_bytes(found),
             "mixed contents"
         );
         if round % 10 == 9 || round + 1 == rounds {
-            let report = store.check(&mut |_, _| {}).unwrap();
+            let report = store.integrity().check(&mut |_, _| {}).unwrap();
             assert!(report.is_sound(), "round {round}: {report:?}");
         }
     }
 }
 
 fn rounds(usual: u64) -> u64 {
-    std::env::var("AVFS_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+    std::env::var("AVFS_KILL_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or(usual)
 }
 
 #[test]
@@ -191,15 +219,20 @@ fn whatever_was_synced_survives_kills_without_a_snapshot() {
 /// Adds to a counter in the shared vault, and to a file of its own in a fork of its own.
 fn count(store: &Store, times: u64) {
     let shared = store.vault("main").unwrap();
-    let own = shared.fork(&[name(&format!("own-{}", std::process::id()))]).unwrap().remove(0);
+    let own = shared
+        .fork(&[name(&format!("own-{}", std::process::id()))])
+        .unwrap()
+        .remove(0);
     for round in 0..times {
         let open = shared.begin().unwrap();
         let bytes = open.read(&path("/counter")).unwrap();
         let value: u64 = std::str::from_utf8(&bytes).unwrap().parse().unwrap();
-        open.write_bytes(&path("/counter"), (value + 1).to_string().as_bytes()).unwrap();
+        open.write_bytes(&path("/counter"), (value + 1).to_string().as_bytes())
+            .unwrap();
         open.commit("count", "").unwrap();
         let open = own.begin().unwrap();
-        open.write_bytes(&path(&format!("/f{round}")), &noise(round, 3_000)).unwrap();
+        open.write_bytes(&path(&format!("/f{round}")), &noise(round, 3_000))
+            .unwrap();
         open.commit("write", "own").unwrap();
         if round % 8 == 3 {
             store.collect_garbage(&mut |_| true).unwrap();
@@ -217,25 +250,44 @@ fn eight_processes_work_on_one_store_and_nothing_is_lost() {
     let open_vault = vault.begin().unwrap();
     open_vault.write_bytes(&path("/counter"), b"0").unwrap();
     open_vault.commit("write", "/counter").unwrap();
-    let children: Vec<_> = (0..PROCESSES).map(|_| start(home.path(), &format!("count {TIMES}"))).collect();
+    let children: Vec<_> = (0..PROCESSES)
+        .map(|_| start(home.path(), &format!("count {TIMES}")))
+        .collect();
     children.into_iter().for_each(TestChild::finish);
     let counter = vault.reader().unwrap().read(&path("/counter")).unwrap();
-    assert_eq!(std::str::from_utf8(&counter).unwrap(), (PROCESSES * TIMES).to_string());
+    assert_eq!(
+        std::str::from_utf8(&counter).unwrap(),
+        (PROCESSES * TIMES).to_string()
+    );
     let vaults = store.vaults().unwrap().vaults;
     assert_eq!(vaults.len() as u64, PROCESSES + 1);
-    for info in vaults.iter().filter(|info| info.name.as_str().starts_with("own-")) {
+    for info in vaults
+        .iter()
+        .filter(|info| info.name.as_str().starts_with("own-"))
+    {
         let reader = store.vault(info.name.as_str()).unwrap().reader().unwrap();
         for round in 0..TIMES {
-            assert_eq!(reader.read(&path(&format!("/f{round}"))).unwrap(), noise(round, 3_000));
+            assert_eq!(
+                reader.read(&path(&format!("/f{round}"))).unwrap(),
+                noise(round, 3_000)
+            );
         }
-        store.vault(info.name.as_str()).unwrap().verify_audit(None).unwrap();
+        store
+            .vault(info.name.as_str())
+            .unwrap()
+            .verify_audit(None)
+            .unwrap();
     }
-    assert!(store.check(&mut |_, _| {}).unwrap().is_sound());
+    assert!(store.integrity().check(&mut |_, _| {}).unwrap().is_sound());
 }
 
 #[test]
 fn a_full_disk_is_a_clear_error_and_all_is_well_once_there_is_room() {
-    SmallDisk::with("a_full_disk_is_a_clear_error_and_all_is_well_once_there_is_room", 12 << 20, fill_a_disk);
+    SmallDisk::with(
+        "a_full_disk_is_a_clear_error_and_all_is_well_once_there_is_room",
+        12 << 20,
+        fill_a_disk,
+    );
 }
 
 fn fill_a_disk(disk: &Path) {
@@ -259,17 +311,22 @@ fn fill_a_disk(disk: &Path) {
     let check = |store: &Store| {
         let reader = store.vault("main").unwrap().reader().unwrap();
         for index in 0..kept {
-            assert_eq!(reader.read(&path(&format!("/f{index}"))).unwrap(), noise(index, 200_000));
+            assert_eq!(
+                reader.read(&path(&format!("/f{index}"))).unwrap(),
+                noise(index, 200_000)
+            );
         }
     };
     check(&store);
     std::fs::remove_file(&ballast).unwrap();
     let open_vault = vault.begin().unwrap();
-    open_vault.write_bytes(&path("/after"), &noise(1, 200_000)).unwrap();
+    open_vault
+        .write_bytes(&path("/after"), &noise(1, 200_000))
+        .unwrap();
     open_vault.commit("write", "/after").unwrap();
     check(&store);
     drop((vault, store));
     let store = open(&home);
     check(&store);
-    assert!(store.check(&mut |_, _| {}).unwrap().is_sound());
+    assert!(store.integrity().check(&mut |_, _| {}).unwrap().is_sound());
 }

@@ -8,26 +8,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agentvfs::{CheckpointName, Error, ErrorKind, Repaired, Store, StoreOptions, Vault};
+use agentvfs::error::StorageError;
+use agentvfs::{CheckpointName, Error, ErrorKind, NewTask, Repaired, Store, StoreOptions, TaskName, Vault};
+
+use avfs_core::rules::Rule;
 use support::{name, path, write};
 use tempfile::TempDir;
 
 /// The files that vaults have, in all states.
 const FILES: [&str; 4] = ["/a", "/large", "/only-in-one", "/journaled"];
 
-/// What a state holds: the bytes of each file, or that it cannot be read.
+/// The contents of a state: the bytes of each file, or an error.
 type Contents = Vec<Result<Option<Vec<u8>>, String>>;
 
 /// One way of damaging a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
-    /// Flips a bit at so many hundredths of the file.
+    /// Flips a bit at this percentage of the file.
     Flip(usize),
     Half,
     Emptied,
     Removed,
     Zeroed,
     Older,
+    /// Cuts it after this many pages.
+    Pages(usize),
 }
 
 const DAMAGES: [Damage; 11] = [
@@ -45,7 +50,7 @@ const DAMAGES: [Damage; 11] = [
 ];
 
 impl Damage {
-    /// Damages a file; says whether there was anything to damage.
+    /// Damages a file; returns whether there was anything to damage.
     fn apply(self, file: &Path, older: &Path) -> bool {
         let mut bytes = fs::read(file).unwrap();
         let before = bytes.clone();
@@ -58,6 +63,7 @@ impl Damage {
             }
             Damage::Half => bytes.truncate(bytes.len() / 2),
             Damage::Emptied => bytes.clear(),
+            Damage::Pages(pages) => bytes.truncate(pages * 4096),
             Damage::Removed => {
                 fs::remove_file(file).unwrap();
                 return true;
@@ -91,7 +97,7 @@ impl Sample {
         let forks = main.fork(&[name("fork"), name("gone")]).unwrap();
         leave_journal(&main, b"of an earlier owner");
         copy(home, older.path());
-        // The journal that takes its place has the next number.
+        // The journal that replaces it has the next number.
         let work = older.path().join("work").join(main.id().to_string());
         for suffix in ["", ".note"] {
             let [from, to] = [1, 2].map(|number| work.join(format!("journal.{number}{suffix}")));
@@ -99,12 +105,16 @@ impl Sample {
         }
         fold(home);
         write(&main, "/large", vec![7; 70_000]);
-        main.save_checkpoint(&CheckpointName::new("kept").unwrap(), None).unwrap();
+        main.save_checkpoint(&CheckpointName::new("kept").unwrap(), None)
+            .unwrap();
         write(&main, "/a", "second");
         write(&forks[0], "/only-in-one", "in a fork");
         forks[1].clone().delete(false).unwrap();
         leave_journal(&main, b"synced");
-        let list = home.join("work").join(forks[0].id().to_string()).join("mounts.json");
+        let list = home
+            .join("work")
+            .join(forks[0].id().to_string())
+            .join("mounts.json");
         fs::create_dir_all(list.parent().unwrap()).unwrap();
         fs::write(list, r#"[{"dir":"/mnt/fork","options":[],"pid":1}]"#).unwrap();
         drop((main, forks, store));
@@ -114,7 +124,42 @@ impl Sample {
         let copied = tempfile::tempdir().unwrap();
         copy(home, copied.path());
         let expected = contents(&Store::open(copied.path()).unwrap());
-        Sample { whole, older, expected }
+        Sample {
+            whole,
+            older,
+            expected,
+        }
+    }
+
+    /// A store with a task and records that need pages of their own. Those are in the database, and the pages above
+    /// them in its log.
+    fn with_long_records() -> Sample {
+        let (whole, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(project.path().join("a"), "of the project").unwrap();
+        let store = Store::open(whole.path()).unwrap();
+        let new = NewTask {
+            name: Some(TaskName::new("work").unwrap()),
+            command: "make it ".repeat(1_500),
+            ..NewTask::default()
+        };
+        let task = store.project(project.path()).unwrap().new_task(&new).unwrap();
+        write(task.vault(), "/large", vec![7; 70_000]);
+        let main = store.create_vault(&name("main")).unwrap();
+        let rules: Vec<Rule> = (0..200)
+            .map(|number| Rule::parse(&format!("/some/long/path/{number}/**=read")).unwrap())
+            .collect();
+        main.store_rules(Some(&rules)).unwrap();
+        fold(whole.path());
+        for number in 0..12 {
+            write(&main, "/a", format!("version {number}"));
+        }
+        drop((task, main, store));
+        let expected = contents(&Store::open(whole.path()).unwrap());
+        Sample {
+            whole,
+            older: tempfile::tempdir().unwrap(),
+            expected,
+        }
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -146,7 +191,11 @@ impl Sample {
         }
         let problems = problems(home.path(), &case);
         if problems.is_empty() {
-            assert_eq!(self.read(home.path()), self.expected, "{case}: not noticed, and not harmless");
+            assert_eq!(
+                self.read(home.path()),
+                self.expected,
+                "{case}: not noticed, and not harmless"
+            );
             self.collect(home.path(), &case);
             return Some(Outcome::Harmless);
         }
@@ -161,7 +210,7 @@ impl Sample {
         contents(&Store::open(home).unwrap())
     }
 
-    /// What was readable is readable, or its loss is named.
+    /// Asserts that everything readable is still readable, or its loss is reported.
     fn judge(&self, home: &Path, repaired: &Repaired, case: &str) -> Outcome {
         let left = problems(home, case);
         let now = self.read(home);
@@ -171,40 +220,59 @@ impl Sample {
             if all.contains(before) {
                 continue;
             }
-            assert!(has_losses, "{case}: {state:?} is gone, and nothing says so: {repaired:?} {now:#?}");
+            assert!(
+                has_losses,
+                "{case}: {state:?} is gone, and nothing says so: {repaired:?} {now:#?}"
+            );
             let Some(found) = now.get(state) else { continue };
             for (file, (before, found)) in FILES.iter().zip(before.iter().zip(found)) {
                 let is_wrong =
                     matches!((before, found), (Ok(Some(before)), Ok(Some(found))) if before != found);
-                assert!(!is_wrong || *file == "/journaled", "{case}: {file} of {state:?} has wrong bytes");
+                assert!(
+                    !is_wrong || *file == "/journaled",
+                    "{case}: {file} of {state:?} has wrong bytes"
+                );
             }
         }
-        match has_losses {
-            true => Outcome::Named,
-            false => Outcome::Repaired,
+        if has_losses {
+            Outcome::Named
+        } else {
+            Outcome::Repaired
         }
     }
 
-    /// A collection takes nothing away that could be read.
+    /// Asserts that a collection removes nothing readable.
     fn collect(&self, home: &Path, case: &str) {
         let before = self.read(home);
         let store = Store::open(home).unwrap();
         match store.collect_garbage(&mut |_| true) {
             Ok(_) => {}
-            Err(Error::AfterRepair) => {
-                store.accept_repair().unwrap();
-                store.collect_garbage(&mut |_| true).map(drop).or_else(damage_alone).unwrap();
+            Err(Error::Storage(StorageError::AfterRepair)) => {
+                store.integrity().accept_repair().unwrap();
+                store
+                    .collect_garbage(&mut |_| true)
+                    .map(drop)
+                    .or_else(damage_alone)
+                    .unwrap();
             }
             Err(error) => damage_alone(error).unwrap_or_else(|error| panic!("{case}: {error}")),
         }
         drop(store);
-        assert_eq!(self.read(home), before, "{case}: a collection took something away");
+        assert_eq!(
+            self.read(home),
+            before,
+            "{case}: a collection took something away"
+        );
     }
 }
 
-/// A collection refuses to work on what is damaged.
+/// Accepts only errors about damage: a collection refuses to run on it.
 fn damage_alone(error: Error) -> Result<(), Error> {
-    if error.kind() == ErrorKind::Corrupt { Ok(()) } else { Err(error) }
+    if error.kind() == ErrorKind::Corrupt {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -214,7 +282,7 @@ enum Outcome {
     Named,
 }
 
-/// Changes what a dead owner has synced and not stored.
+/// Leaves changes that a dead owner has synced and not stored.
 fn leave_journal(vault: &Vault, bytes: &[u8]) {
     let open = vault.open().unwrap();
     open.write_bytes(&path("/journaled"), bytes).unwrap();
@@ -223,7 +291,9 @@ fn leave_journal(vault: &Vault, bytes: &[u8]) {
 
 fn fold(home: &Path) {
     let database = rusqlite::Connection::open(home.join("store.db")).unwrap();
-    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    database
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .unwrap();
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -245,7 +315,10 @@ fn problems(home: &Path, case: &str) -> Vec<String> {
         Err(error) if error.kind() == ErrorKind::Corrupt => return vec![error.to_string()],
         Err(error) => panic!("{case}: {error}"),
     };
-    let report = store.check(&mut |_, _| {}).unwrap_or_else(|error| panic!("{case}: {error}"));
+    let report = store
+        .integrity()
+        .check(&mut |_, _| {})
+        .unwrap_or_else(|error| panic!("{case}: {error}"));
     let affected = report.affected.iter().map(|affected| affected.path.to_string());
     report.problems.iter().cloned().chain(affected).collect()
 }
@@ -256,7 +329,7 @@ fn contents(store: &Store) -> BTreeMap<(String, String), Contents> {
     for vault in store.vault_names().unwrap() {
         let handle = store.vault(&vault).unwrap();
         let mut states = vec![("@".to_owned(), handle.head().ok())];
-        for entry in handle.history(None, 100).unwrap() {
+        for entry in handle.history().entries(None, 100).unwrap() {
             states.push((format!("{:03}", entry.seq), Some(entry.snapshot)));
         }
         for point in handle.checkpoints().unwrap() {
@@ -290,7 +363,10 @@ fn every_file_in_every_way(folded: bool) {
     for file in sample.files() {
         for damage in DAMAGES {
             if let Some(outcome) = sample.run(&file, damage) {
-                outcomes.entry(outcome).or_default().push(format!("{} {damage:?}", file.display()));
+                outcomes
+                    .entry(outcome)
+                    .or_default()
+                    .push(format!("{} {damage:?}", file.display()));
             }
         }
     }
@@ -300,7 +376,10 @@ fn every_file_in_every_way(folded: bool) {
     }
     // Only packs and journals have no second copy.
     for case in &outcomes[&Outcome::Named] {
-        assert!(case.contains(".pack ") || case.contains("journal."), "{case} cost something");
+        assert!(
+            case.contains(".pack ") || case.contains("journal."),
+            "{case} cost something"
+        );
     }
 }
 
@@ -312,4 +391,18 @@ fn damage_to_any_file_is_harmless_repaired_or_named() {
 #[test]
 fn damage_to_any_file_is_harmless_repaired_or_named_with_everything_in_the_database() {
     every_file_in_every_way(true);
+}
+
+#[test]
+fn database_that_was_cut_at_any_page_is_repaired() {
+    let sample = Sample::with_long_records();
+    let database = Path::new("store.db");
+    let pages = fs::read(sample.whole.path().join(database)).unwrap().len() / 4096;
+    assert!(pages > 10, "{pages}");
+    let outcomes: Vec<_> = (0..pages)
+        .map(|page| sample.run(database, Damage::Pages(page)))
+        .collect();
+    // The last pages are in the log, too.
+    assert!(!outcomes.contains(&Some(Outcome::Named)), "{outcomes:?}");
+    assert_eq!(outcomes[..pages / 2], vec![Some(Outcome::Repaired); pages / 2]);
 }

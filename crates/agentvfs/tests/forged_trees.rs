@@ -1,10 +1,11 @@
-//! Trees whose objects are well-formed one by one and contradict each other.
+//! Trees whose objects are individually well-formed and contradict each other.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use agentvfs::transfer::TransferError;
 use agentvfs::{Error, Store, VaultName};
 use avfs_core::chunks::{BLOB_MAX, CHUNK_SIZE, Chunk, ChunkNode, PageMap};
-use avfs_core::map::{Child, Node, Record};
+use avfs_core::map::{ChildNode, MapNode, MapRecord};
 use avfs_core::{
     BlobId, ChunksId, Content, Entry, EntryKind, LinkId, LinkedFile, Meta, NodeId, ObjectId, ObjectKind,
     Root, Slot, Snapshot, Timestamp, Totals,
@@ -17,7 +18,7 @@ use avfs_tree::{Ino, Objects};
 #[derive(Default)]
 struct Forger(Vec<(ObjectKind, Vec<u8>)>);
 
-/// What is made up: a tree and the inode table that goes with it.
+/// A forged tree and its inode table.
 type Forged = (Root, Option<NodeId>);
 
 impl Forger {
@@ -35,14 +36,24 @@ impl Forger {
         ChunksId::from_object(self.put(ObjectKind::Chunks, node.encode()))
     }
 
-    fn node<V: Record>(&mut self, node: &Node<V>) -> NodeId {
+    fn node<V: MapRecord>(&mut self, node: &MapNode<V>) -> NodeId {
         NodeId::from_object(self.put(ObjectKind::Node, node.encode()))
     }
 
-    fn leaf<V: Record>(&mut self, records: &[(&[u8], V)]) -> Child {
-        let node = Node::Leaf(records.iter().map(|(key, record)| ((*key).into(), record.clone())).collect());
+    fn leaf<V: MapRecord>(&mut self, records: &[(&[u8], V)]) -> ChildNode {
+        let node = MapNode::Leaf(
+            records
+                .iter()
+                .map(|(key, record)| ((*key).into(), record.clone()))
+                .collect(),
+        );
         let last_key = records.last().unwrap().0.into();
-        Child { last_key, id: self.node(&node), records: node.records(), totals: node.totals() }
+        ChildNode {
+            last_key,
+            id: self.node(&node),
+            records: node.records(),
+            totals: node.totals(),
+        }
     }
 
     /// A tree with these entries in its root and these linked files.
@@ -50,7 +61,10 @@ impl Forger {
         let map = self.leaf(entries);
         let mut root = tree_of(map.id, map.totals);
         let keys: Vec<_> = links.iter().map(|(link, _)| link.key()).collect();
-        let files = links.iter().map(|(_, names)| LinkedFile { entry: empty_file(), names: *names });
+        let files = links.iter().map(|(_, names)| LinkedFile {
+            entry: empty_file(),
+            names: *names,
+        });
         let records: Vec<_> = keys.iter().map(|key| &key[..]).zip(files).collect();
         root.links = (!records.is_empty()).then(|| self.leaf(&records).id);
         root
@@ -62,20 +76,36 @@ impl Forger {
     }
 
     /// A tree whose root directory has these two nodes below one of this level.
-    fn split(&mut self, level: u8, children: [Child; 2]) -> Forged {
-        let node: Node<Slot> = Node::Inner { level, children: children.to_vec() };
+    fn split(&mut self, level: u8, children: [ChildNode; 2]) -> Forged {
+        let node: MapNode<Slot> = MapNode::Inner {
+            level,
+            children: children.to_vec(),
+        };
         let totals = node.totals();
         (tree_of(self.node(&node), totals), None)
     }
 }
 
 fn tree_of(entries: NodeId, below: Totals) -> Root {
-    let kind = EntryKind::Directory { entries: Some(entries), below };
-    Root { directory: Entry { meta: Meta::default(), kind }, links: None, totals: below }
+    let kind = EntryKind::Directory {
+        entries: Some(entries),
+        below,
+    };
+    Root {
+        directory: Entry {
+            meta: Meta::default(),
+            kind,
+        },
+        links: None,
+        totals: below,
+    }
 }
 
 fn file(size: u64, content: Content) -> Entry {
-    Entry { meta: Meta::default(), kind: EntryKind::File { size, content } }
+    Entry {
+        meta: Meta::default(),
+        kind: EntryKind::File { size, content },
+    }
 }
 
 fn empty_file() -> Entry {
@@ -115,25 +145,38 @@ fn store_with(forge: impl FnOnce(&mut Forger) -> Forged) -> Store {
 }
 
 fn put_all(objects: &Objects, forger: &Forger) {
-    let new = forger.0.iter().map(|(kind, bytes)| NewObject { id: kind.hash(bytes), kind: *kind, bytes });
+    let new = forger.0.iter().map(|(kind, bytes)| NewObject {
+        id: kind.hash(bytes),
+        kind: *kind,
+        bytes,
+    });
     objects.store().put_many(&new.collect::<Vec<_>>()).unwrap();
 }
 
 fn export(store: &Store) -> Vec<u8> {
     let mut file = Vec::new();
-    store.vault("main").unwrap().export_bundle(&mut file, "file", &mut |_| {}).unwrap();
+    store
+        .vault("main")
+        .unwrap()
+        .export_bundle(&mut file, "file", &mut |_| {})
+        .unwrap();
     file
 }
 
-/// A check finds what is wrong, and a vault file with it is refused.
+/// Asserts that a check finds the flaw, and a vault file with it is refused.
 #[track_caller]
 fn assert_found(expected: &str, forge: impl FnOnce(&mut Forger) -> Forged) {
     let store = store_with(forge);
-    let problems = store.check(&mut |_, _| {}).unwrap().problems;
-    assert!(problems.iter().any(|problem| problem.contains(expected)), "{problems:?}");
+    let problems = store.integrity().check(&mut |_, _| {}).unwrap().problems;
+    assert!(
+        problems.iter().any(|problem| problem.contains(expected)),
+        "{problems:?}"
+    );
     let target = Store::in_memory();
     match target.import_bundle(&mut &export(&store)[..], "file", None, &mut |_| {}) {
-        Err(Error::BadBundle { reason, .. }) => assert!(reason.contains(expected), "{reason}"),
+        Err(Error::Transfer(TransferError::BadBundle { reason, .. })) => {
+            assert!(reason.contains(expected), "{reason}")
+        }
         other => panic!("not refused: {:?}", other.map(|_| ())),
     }
     assert_eq!(target.vaults().unwrap().vaults, []);
@@ -142,19 +185,30 @@ fn assert_found(expected: &str, forge: impl FnOnce(&mut Forger) -> Forged) {
 #[track_caller]
 fn assert_sound(forge: impl FnOnce(&mut Forger) -> Forged) {
     let store = store_with(forge);
-    let report = store.check(&mut |_, _| {}).unwrap();
+    let report = store.integrity().check(&mut |_, _| {}).unwrap();
     assert!(report.is_sound(), "{report:?}");
-    Store::in_memory().import_bundle(&mut &export(&store)[..], "file", None, &mut |_| {}).unwrap();
+    Store::in_memory()
+        .import_bundle(&mut &export(&store)[..], "file", None, &mut |_| {})
+        .unwrap();
 }
 
 #[test]
 fn a_made_up_tree_without_contradictions_is_taken() {
     let link = LinkId(77);
     assert_sound(|forger| {
-        (forger.tree(&[(b"a", Slot::Link(link)), (b"b", Slot::Link(link))], &[(link, 2)]), None)
+        (
+            forger.tree(
+                &[(b"a", Slot::Link(link)), (b"b", Slot::Link(link))],
+                &[(link, 2)],
+            ),
+            None,
+        )
     });
     assert_sound(|forger| {
-        let children = [forger.leaf(&[(b"a", own()), (b"b", own())]), forger.leaf(&[(b"c", own())])];
+        let children = [
+            forger.leaf(&[(b"a", own()), (b"b", own())]),
+            forger.leaf(&[(b"c", own())]),
+        ];
         forger.split(1, children)
     });
     assert_sound(|forger| {
@@ -162,7 +216,10 @@ fn a_made_up_tree_without_contradictions_is_taken() {
         forger.file(4, content)
     });
     assert_sound(|forger| {
-        let chunk = Chunk { id: forger.blob(&[7; 4096 + 10]), pages: PageMap(0b11) };
+        let chunk = Chunk {
+            id: forger.blob(&[7; 4096 + 10]),
+            pages: PageMap(0b11),
+        };
         let list = forger.list(&ChunkNode::Leaf(vec![(1, chunk)]));
         forger.file(CHUNK_SIZE + 4096 + 10, Content::Chunks(list))
     });
@@ -179,7 +236,10 @@ fn a_link_with_the_number_of_the_root_is_found() {
 #[test]
 fn a_recorded_inode_number_that_is_reserved_is_found() {
     assert_found("a reserved inode number", |forger| {
-        let record = InodeRecord { ino: Some(Ino::ROOT), ctime: None };
+        let record = InodeRecord {
+            ino: Some(Ino::ROOT),
+            ctime: None,
+        };
         let table = forger.leaf(&[(b"p\0\0\0\0\0\0\0\x01x", record)]).id;
         (forger.tree(&[(b"x", own())], &[]), Some(table))
     });
@@ -189,10 +249,17 @@ fn a_recorded_inode_number_that_is_reserved_is_found() {
 fn names_of_linked_files_that_the_table_does_not_count_are_found() {
     let (link, other) = (LinkId(77), LinkId(78));
     let names: [(&[u8], Slot); 2] = [(b"a", Slot::Link(link)), (b"b", Slot::Link(link))];
-    let tables: [&[(LinkId, u32)]; 5] =
-        [&[], &[(link, 1)], &[(link, 3)], &[(other, 2)], &[(link, 2), (other, 1)]];
+    let tables: [&[(LinkId, u32)]; 5] = [
+        &[],
+        &[(link, 1)],
+        &[(link, 3)],
+        &[(other, 2)],
+        &[(link, 2), (other, 1)],
+    ];
     for table in tables {
-        assert_found("names of linked files", |forger| (forger.tree(&names, table), None));
+        assert_found("names of linked files", |forger| {
+            (forger.tree(&names, table), None)
+        });
     }
 }
 
@@ -217,7 +284,9 @@ fn names_of_linked_files_count_wherever_a_directory_is_shared() {
 fn totals_that_are_not_those_of_the_tree_are_found() {
     assert_found("the totals above a node", |forger| {
         let mut root = forger.tree(&[(b"x", own())], &[]);
-        let EntryKind::Directory { below, .. } = &mut root.directory.kind else { unreachable!() };
+        let EntryKind::Directory { below, .. } = &mut root.directory.kind else {
+            unreachable!()
+        };
         below.bytes = 5;
         root.totals = *below;
         (root, None)
@@ -231,7 +300,7 @@ fn totals_that_are_not_those_of_the_tree_are_found() {
 
 #[test]
 fn a_child_that_is_not_what_its_parent_says_is_found() {
-    let spoilt = |level: u8, first: &'static [u8], spoil: fn(&mut Child)| {
+    let spoilt = |level: u8, first: &'static [u8], spoil: fn(&mut ChildNode)| {
         move |forger: &mut Forger| {
             let mut last = forger.leaf(&[(first, own()), (b"e", own())]);
             spoil(&mut last);
@@ -241,9 +310,18 @@ fn a_child_that_is_not_what_its_parent_says_is_found() {
     };
     assert_found("the wrong depth", spoilt(2, b"d", |_| {}));
     assert_found("keys that belong before it", spoilt(1, b"a", |_| {}));
-    assert_found("the last key", spoilt(1, b"d", |child| child.last_key = b"f"[..].into()));
-    assert_found("the number of records", spoilt(1, b"d", |child| child.records = 7));
-    assert_found("the totals above a node", spoilt(1, b"d", |child| child.totals.inodes = 7));
+    assert_found(
+        "the last key",
+        spoilt(1, b"d", |child| child.last_key = b"f"[..].into()),
+    );
+    assert_found(
+        "the number of records",
+        spoilt(1, b"d", |child| child.records = 7),
+    );
+    assert_found(
+        "the totals above a node",
+        spoilt(1, b"d", |child| child.totals.inodes = 7),
+    );
 }
 
 #[test]
@@ -254,15 +332,24 @@ fn a_file_that_is_not_as_long_as_it_says_is_found() {
     });
     let chunked = |size: u64, stored: usize, slot: u8, pages: u16| {
         move |forger: &mut Forger| {
-            let chunk = Chunk { id: forger.blob(&vec![7; stored]), pages: PageMap(pages) };
+            let chunk = Chunk {
+                id: forger.blob(&vec![7; stored]),
+                pages: PageMap(pages),
+            };
             let list = forger.list(&ChunkNode::Leaf(vec![(slot, chunk)]));
             forger.file(size, Content::Chunks(list))
         }
     };
-    assert_found("not as long as their file says", chunked(BLOB_MAX * 2, 4095, 0, 1));
+    assert_found(
+        "not as long as their file says",
+        chunked(BLOB_MAX * 2, 4095, 0, 1),
+    );
     assert_found("behind the end of its file", chunked(CHUNK_SIZE, 4096, 1, 1));
     assert_found("behind the end of its file", chunked(4096, 8192, 0, 0b11));
-    assert_found("a chunk list has the wrong depth", chunked(CHUNK_SIZE * 257, 4096, 0, 1));
+    assert_found(
+        "a chunk list has the wrong depth",
+        chunked(CHUNK_SIZE * 257, 4096, 0, 1),
+    );
 }
 
 /// Flips a bit of these bytes in the packs of a store.
@@ -292,12 +379,22 @@ fn a_damaged_file_twenty_thousand_directories_down_is_named() {
     });
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
-    store.import_bundle(&mut &export(&forged)[..], "file", None, &mut |_| {}).unwrap();
-    assert!(store.check(&mut |_, _| {}).unwrap().is_sound());
+    store
+        .import_bundle(&mut &export(&forged)[..], "file", None, &mut |_| {})
+        .unwrap();
+    assert!(store.integrity().check(&mut |_, _| {}).unwrap().is_sound());
     drop(store);
     damage(home.path(), &secret);
 
-    let report = Store::open(home.path()).unwrap().check(&mut |_, _| {}).unwrap();
-    let depths: Vec<usize> = report.affected.iter().map(|found| found.path.components().count()).collect();
+    let report = Store::open(home.path())
+        .unwrap()
+        .integrity()
+        .check(&mut |_, _| {})
+        .unwrap();
+    let depths: Vec<usize> = report
+        .affected
+        .iter()
+        .map(|found| found.path.components().count())
+        .collect();
     assert_eq!(depths, [20_001]);
 }

@@ -1,4 +1,5 @@
-//! What names mean in a directory: the nearest project, its tasks by their own names, those of others in full.
+//! The meaning of names in a directory: the nearest project, its tasks by their own names, those of others in
+//! full.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,22 +28,28 @@ impl Fixture {
     }
 
     fn task(&self, directory: &Path, name: &str) -> Task {
-        let new = NewTask { name: Some(TaskName::new(name).unwrap()), ..NewTask::default() };
+        let new = NewTask {
+            name: Some(TaskName::new(name).unwrap()),
+            ..NewTask::default()
+        };
         self.store.project(directory).unwrap().new_task(&new).unwrap()
     }
 
     fn found(&self, directory: &Path, name: &str) -> String {
-        told(self.store.here(directory).unwrap().task(name))
+        told(self.store.projects().here(directory).unwrap().task(name))
     }
 
     fn only(&self, directory: &Path) -> String {
-        told(self.store.here(directory).unwrap().only_task())
+        told(self.store.projects().here(directory).unwrap().only_task())
     }
 }
 
 /// The full name of a task, or the code of the error.
 fn told(found: Result<Task, Error>) -> String {
-    found.map_or_else(|error| error.code().to_owned(), |task| task.vault_name().to_string())
+    found.map_or_else(
+        |error| error.code().to_string(),
+        |task| task.vault_name().to_string(),
+    )
 }
 
 #[test]
@@ -64,7 +71,11 @@ fn two_projects_can_have_tasks_of_the_same_name() {
         "web/other",
         "outside of projects, one that is unique is enough"
     );
-    assert_eq!(fixture.found(&api, "other"), "task-elsewhere", "in a project, others are named in full");
+    assert_eq!(
+        fixture.found(&api, "other"),
+        "task-elsewhere",
+        "in a project, others are named in full"
+    );
     assert_eq!(fixture.found(&web, "fxi"), "unknown-task");
 }
 
@@ -98,9 +109,12 @@ fn a_vault_is_found_by_the_own_name_of_a_task_unless_a_vault_is_called_so() {
     let fixture = Fixture::new();
     let web = fixture.directory("web");
     let task = fixture.task(&web, "fix");
-    let here = fixture.store.here(&web).unwrap();
+    let here = fixture.store.projects().here(&web).unwrap();
     assert_eq!(here.vault("fix").unwrap().id(), task.vault().id());
-    let vault = fixture.store.create_vault(&VaultName::new("fix").unwrap()).unwrap();
+    let vault = fixture
+        .store
+        .create_vault(&VaultName::new("fix").unwrap())
+        .unwrap();
     assert_eq!(here.vault("fix").unwrap().id(), vault.id());
     assert_eq!(here.task("fix").unwrap().vault().id(), task.vault().id());
     assert_eq!(here.vault("nothing").err().unwrap().code(), "unknown-vault");
@@ -112,7 +126,11 @@ fn a_revision_names_a_task_of_the_same_project_by_its_own_name() {
     let web = fixture.directory("web");
     let (fix, other) = (fixture.task(&web, "fix"), fixture.task(&web, "other"));
     for text in ["other:", "other", "web/other:", "web/other"] {
-        assert_eq!(fix.vault().revision(text).unwrap().vault.id(), other.vault().id(), "{text}");
+        assert_eq!(
+            fix.vault().revision(text).unwrap().vault.id(),
+            other.vault().id(),
+            "{text}"
+        );
     }
 }
 
@@ -122,9 +140,17 @@ fn a_renamed_project_takes_its_tasks_along() {
     let web = fixture.directory("web");
     let task = fixture.task(&web, "fix");
     fixture.store.use_vault("web/fix").unwrap();
-    fixture.store.vault("web").unwrap().rename(&VaultName::new("site").unwrap()).unwrap();
+    fixture
+        .store
+        .vault("web")
+        .unwrap()
+        .rename(&VaultName::new("site").unwrap())
+        .unwrap();
     assert_eq!(fixture.found(&web, "fix"), "site/fix");
-    assert_eq!(fixture.store.current_vault().unwrap().as_deref(), Some("site/fix"));
+    assert_eq!(
+        fixture.store.current_vault().unwrap().as_deref(),
+        Some("site/fix")
+    );
     task.vault().rename(&VaultName::new("login").unwrap()).unwrap();
     assert_eq!(fixture.only(&web), "site/login");
 }
@@ -134,11 +160,11 @@ fn a_repository_is_nearer_than_a_known_project_around_it() {
     let fixture = Fixture::new();
     let (around, inner) = (fixture.directory("around"), fixture.directory("around/inner/src"));
     fixture.task(&around, "fix");
-    assert_eq!(fixture.store.project_root(&inner).unwrap(), around);
+    assert_eq!(fixture.store.projects().root_of(&inner).unwrap(), around);
     let repository = inner.parent().unwrap();
     fs::create_dir(repository.join(".git")).unwrap();
-    assert_eq!(fixture.store.project_root(&inner).unwrap(), repository);
-    assert!(fixture.store.find_project(&inner).unwrap().is_none());
+    assert_eq!(fixture.store.projects().root_of(&inner).unwrap(), repository);
+    assert!(fixture.store.projects().find(&inner).unwrap().is_none());
     assert_eq!(fixture.only(&inner), "no-project");
 }
 
@@ -149,11 +175,14 @@ fn a_submodule_belongs_to_the_known_project_around_it() {
     fs::create_dir(around.join(".git")).unwrap();
     let submodule = inner.parent().unwrap();
     fs::write(submodule.join(".git"), "gitdir: ../.git/modules/inner\n").unwrap();
-    assert_eq!(fixture.store.project_root(&inner).unwrap(), submodule);
+    assert_eq!(fixture.store.projects().root_of(&inner).unwrap(), submodule);
     fixture.task(&around, "fix");
     assert_eq!(fixture.only(&inner), "around/fix");
     // A worktree is a repository of its own, wherever it is.
-    fs::write(submodule.join(".git"), format!("gitdir: {}/.git/worktrees/inner\n", around.display()))
-        .unwrap();
+    fs::write(
+        submodule.join(".git"),
+        format!("gitdir: {}/.git/worktrees/inner\n", around.display()),
+    )
+    .unwrap();
     assert_eq!(fixture.only(&inner), "no-project");
 }

@@ -1,4 +1,4 @@
-//! What the library calls durable is on the disk when the power goes. Needs root and loop devices.
+//! Data that the library reports as durable is on the disk after a power cut. Needs root and loop devices.
 
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
@@ -16,7 +16,7 @@ const DISK: u64 = 512 << 20;
 const STORES: u64 = 4;
 const CUTS_OF_A_STORE: usize = 6;
 
-/// Not a test by itself: what a child does.
+/// Not a test itself: the code that children run.
 #[test]
 fn the_child() {
     let Some((home, seed)) = child_task() else { return };
@@ -26,7 +26,7 @@ fn the_child() {
     change_for_ever(&vault, Dice::new(seed.parse().unwrap()));
 }
 
-/// Changes the vault, and acknowledges whatever it was told is durable.
+/// Changes the vault, and acknowledges everything that was reported as durable.
 fn change_for_ever(vault: &Vault, mut dice: Dice) {
     let mut open = vault.open().unwrap();
     for state in 1.. {
@@ -58,7 +58,9 @@ fn write_state(open: &mut OpenVault, state: u64) {
 fn name_state(vault: &Vault, state: u64, how: usize) {
     match how {
         0 => {
-            vault.save_checkpoint(&CheckpointName::new(&format!("c{state}")).unwrap(), None).unwrap();
+            vault
+                .save_checkpoint(&CheckpointName::new(&format!("c{state}")).unwrap(), None)
+                .unwrap();
             acknowledge(format_args!("checkpoint {state}"));
         }
         1 => {
@@ -71,7 +73,11 @@ fn name_state(vault: &Vault, state: u64, how: usize) {
 
 /// The number, and noise that depends on it: a file of mixed contents would show.
 fn state_bytes(state: u64) -> Vec<u8> {
-    [format!("{state:<20}").into_bytes(), noise(state, 200 + (state as usize * 7_919) % 20_000)].concat()
+    [
+        format!("{state:<20}").into_bytes(),
+        noise(state, 200 + (state as usize * 7_919) % 20_000),
+    ]
+    .concat()
 }
 
 fn log_bytes(state: u64) -> Vec<u8> {
@@ -90,7 +96,7 @@ fn whatever_was_acknowledged_survives_power_cuts() {
             TestChild::start("the_child", &disk.path().join(&home), &dice.roll().to_string()).watched();
         for cut in 0..CUTS_OF_A_STORE {
             child.await_total(child.so_far().len() + 1 + dice.below(6 * cut + 1));
-            // Somewhere in the next step: this pause is the only way to be there.
+            // Somewhere in the next step: this pause is the only way to hit it.
             std::thread::sleep(Duration::from_micros(dice.roll() % 10_000));
             let acknowledged = child.so_far();
             let mut image = disk.cut();
@@ -111,7 +117,10 @@ fn check(home: &Path, acknowledged: &[String]) {
             ("checkpoint", state) => {
                 let checkpoint = vault.checkpoint(&format!("c{state}")).unwrap();
                 let reader = vault.reader_at(checkpoint.snapshot).unwrap();
-                assert_eq!(reader.read(&path("/state")).unwrap(), state_bytes(state.parse().unwrap()));
+                assert_eq!(
+                    reader.read(&path("/state")).unwrap(),
+                    state_bytes(state.parse().unwrap())
+                );
             }
             ("fork", state) => {
                 let fork = store.vault(&format!("f{state}")).unwrap();
@@ -122,9 +131,12 @@ fn check(home: &Path, acknowledged: &[String]) {
         }
     }
     let states = acknowledged.iter().filter_map(|line| line.strip_prefix("state "));
-    check_state(&vault, states.map(|state| state.parse().unwrap()).max().unwrap_or(0));
+    check_state(
+        &vault,
+        states.map(|state| state.parse().unwrap()).max().unwrap_or(0),
+    );
     vault.verify_audit(None).unwrap();
-    let report = store.check(&mut |_, _| {}).unwrap();
+    let report = store.integrity().check(&mut |_, _| {}).unwrap();
     assert!(report.is_sound(), "{report:?}");
 }
 
@@ -132,19 +144,32 @@ fn check(home: &Path, acknowledged: &[String]) {
 fn check_state(vault: &Vault, acknowledged: u64) {
     let open = vault.begin().unwrap();
     let found = read_if_there(&open, "/state");
-    let number = found.get(..20).map_or("0", |number| std::str::from_utf8(number).unwrap());
+    let number = found
+        .get(..20)
+        .map_or("0", |number| std::str::from_utf8(number).unwrap());
     let state: u64 = number.trim().parse().unwrap();
-    assert!(state >= acknowledged, "{acknowledged} was acknowledged and {state} is there");
+    assert!(
+        state >= acknowledged,
+        "{acknowledged} was acknowledged and {state} is there"
+    );
     assert!(state == 0 || found == state_bytes(state), "mixed contents");
     let log = read_if_there(&open, "/log");
-    let lines = log.chunks(100).zip(1..).take_while(|(line, state)| *line == log_bytes(*state)).count();
-    assert!(lines as u64 >= acknowledged, "{acknowledged} was acknowledged and {lines} lines are there");
+    let lines = log
+        .chunks(100)
+        .zip(1..)
+        .take_while(|(line, state)| *line == log_bytes(*state))
+        .count();
+    assert!(
+        lines as u64 >= acknowledged,
+        "{acknowledged} was acknowledged and {lines} lines are there"
+    );
     assert_eq!(lines * 100, log.len(), "a torn log");
 }
 
 fn read_if_there(open: &OpenVault, at: &str) -> Vec<u8> {
-    match open.exists(&path(at)).unwrap() {
-        true => open.read(&path(at)).unwrap().to_vec(),
-        false => Vec::new(),
+    if open.exists(&path(at)).unwrap() {
+        open.read(&path(at)).unwrap().to_vec()
+    } else {
+        Vec::new()
     }
 }

@@ -26,7 +26,11 @@ impl Fixture {
     }
 
     fn journal(&self) -> PathBuf {
-        self.home.path().join("work").join(self.vault.id().to_string()).join("journal.1")
+        self.home
+            .path()
+            .join("work")
+            .join(self.vault.id().to_string())
+            .join("journal.1")
     }
 }
 
@@ -117,17 +121,24 @@ fn a_collection_keeps_what_only_the_journal_of_a_dead_owner_needs() {
     let home = fixture.home.path().to_owned();
     let collection = std::thread::spawn(move || {
         let store = Store::open(&home).unwrap();
-        store.collect_garbage(&mut |_| true).map(|collected| collected.sweep.finished)
+        store
+            .collect_garbage(&mut |_| true)
+            .map(|collected| collected.sweep.finished)
     });
     let dying = fixture.vault.open().unwrap();
-    dying.write_bytes(&path("/a"), b"synced and acknowledged").unwrap();
+    dying
+        .write_bytes(&path("/a"), b"synced and acknowledged")
+        .unwrap();
     dying.sync().unwrap();
     drop(dying);
     drop(holder);
     assert!(collection.join().unwrap().unwrap());
     drop((other, fixture.vault, fixture.store));
     let store = Store::open(fixture.home.path()).unwrap();
-    assert_eq!(read(&store.vault("main").unwrap(), "/a").unwrap(), "synced and acknowledged");
+    assert_eq!(
+        read(&store.vault("main").unwrap(), "/a").unwrap(),
+        "synced and acknowledged"
+    );
 }
 
 #[test]
@@ -150,7 +161,10 @@ fn an_inode_number_that_came_back_belongs_to_one_file() {
     });
     change(&vault, |open| {
         open.write_bytes(&path("/c"), b"new contents of c").unwrap();
-        assert_ne!(open.stat(&path("/a/b")).unwrap().ino, open.stat(&path("/c")).unwrap().ino);
+        assert_ne!(
+            open.stat(&path("/a/b")).unwrap().ino,
+            open.stat(&path("/c")).unwrap().ino
+        );
     });
     assert_eq!(read(&vault, "/c").unwrap(), "new contents of c");
     assert_eq!(read(&vault, "/a/b").unwrap(), "contents of d/b");
@@ -180,7 +194,10 @@ fn an_import_over_the_quota_changes_nothing() {
     let vault = Store::in_memory().create_vault(&name("main")).unwrap();
     vault.set_quota(None, Some(2)).unwrap();
     let open = vault.begin().unwrap();
-    let refused = open.import_directory(host.path(), &TreePath::root(), &()).unwrap_err();
+    let refused = open
+        .imports()
+        .directory(host.path(), &TreePath::root(), &())
+        .unwrap_err();
     assert_eq!(refused.code(), "quota-files");
     assert!(!open.tree().is_dirty());
 }
@@ -210,12 +227,20 @@ fn a_deep_directory_with_links_is_copied() {
     let open = vault.begin().unwrap();
     let directory = |parent: Ino, name: &[u8]| {
         let name = EntryName::new(name).unwrap();
-        open.tree().create(parent, &name, NewEntry::directory(0o755)).unwrap().ino
+        open.tree()
+            .create(parent, &name, NewEntry::directory(0o755))
+            .unwrap()
+            .ino
     };
     let top = directory(Ino::ROOT, b"deep");
     let bottom = (0..3_000).fold(top, |parent, _| directory(parent, b"d"));
-    let file = open.tree().create(bottom, &EntryName::new(b"f").unwrap(), NewEntry::file(0o644)).unwrap();
-    open.tree().link(file.ino, bottom, &EntryName::new(b"g").unwrap()).unwrap();
+    let file = open
+        .tree()
+        .create(bottom, &EntryName::new(b"f").unwrap(), NewEntry::file(0o644))
+        .unwrap();
+    open.tree()
+        .link(file.ino, bottom, &EntryName::new(b"g").unwrap())
+        .unwrap();
     open.save("make", "").unwrap();
     open.copy(&path("/deep"), &path("/copy"), true).unwrap();
     open.commit("copy", "").unwrap();
@@ -252,7 +277,9 @@ fn moving_one_name_of_a_file_over_another_leaves_one() {
 fn a_collection_keeps_what_a_replayed_journal_needs() {
     let fixture = Fixture::new();
     let dying = fixture.vault.open().unwrap();
-    dying.write_bytes(&path("/a"), b"synced and acknowledged").unwrap();
+    dying
+        .write_bytes(&path("/a"), b"synced and acknowledged")
+        .unwrap();
     dying.sync().unwrap();
     drop((dying, fixture.vault, fixture.store));
     let store = Store::open(fixture.home.path()).unwrap();
@@ -260,14 +287,20 @@ fn a_collection_keeps_what_a_replayed_journal_needs() {
     let open = vault.open().unwrap();
     let home = fixture.home.path().to_owned();
     let collection = std::thread::spawn(move || {
-        // It waits for the new owner, who may still need what only the journal names.
-        Store::open(&home).unwrap().collect_garbage(&mut |_| true).map(|collected| collected.sweep.finished)
+        // It waits for the new owner, who may still need objects that only the journal names.
+        Store::open(&home)
+            .unwrap()
+            .collect_garbage(&mut |_| true)
+            .map(|collected| collected.sweep.finished)
     });
     open.save("recover", "").unwrap();
     assert!(collection.join().unwrap().unwrap());
     drop((open, vault, store));
     let store = Store::open(fixture.home.path()).unwrap();
-    assert_eq!(read(&store.vault("main").unwrap(), "/a").unwrap(), "synced and acknowledged");
+    assert_eq!(
+        read(&store.vault("main").unwrap(), "/a").unwrap(),
+        "synced and acknowledged"
+    );
 }
 
 #[test]
@@ -278,14 +311,29 @@ fn a_journal_never_reaches_the_disk_before_the_objects_that_it_names() {
     open.write_bytes(&path("/f"), b"new, not synced").unwrap();
     let ino = open.stat(&path("/f")).unwrap().ino;
     for round in 0..60 {
-        open.tree().write(ino, 100_000 + round * 1_000_000, &vec![round as u8; 1_000_000]).unwrap();
+        open.tree()
+            .write(ino, 100_000 + round * 1_000_000, &vec![round as u8; 1_000_000])
+            .unwrap();
     }
-    // What a kill would leave now.
+    // The state that a kill would leave now.
     let copy = tempfile::tempdir().unwrap();
     let mut cp = std::process::Command::new("cp");
-    assert!(cp.arg("-r").arg(fixture.home.path()).arg(copy.path().join("home")).status().unwrap().success());
+    assert!(
+        cp.arg("-r")
+            .arg(fixture.home.path())
+            .arg(copy.path().join("home"))
+            .status()
+            .unwrap()
+            .success()
+    );
     let store = Store::open(&copy.path().join("home")).unwrap();
-    let found = store.vault("main").unwrap().begin().unwrap().read(&path("/f")).unwrap();
+    let found = store
+        .vault("main")
+        .unwrap()
+        .begin()
+        .unwrap()
+        .read(&path("/f"))
+        .unwrap();
     assert!(found.starts_with(b"old") || found.starts_with(b"new, not synced"));
 }
 
@@ -296,19 +344,32 @@ fn nothing_is_put_into_a_directory_that_was_removed() {
     let open = fixture.vault.open().unwrap();
     let tree = open.tree();
     let entry = |text: &str| EntryName::new(text.as_bytes()).unwrap();
-    let directory = tree.create(Ino::ROOT, &entry("d"), NewEntry::directory(0o755)).unwrap().ino;
-    let inner = tree.create(directory, &entry("inner"), NewEntry::directory(0o755)).unwrap().ino;
-    let file = tree.create(inner, &entry("file"), NewEntry::file(0o644)).unwrap().ino;
+    let directory = tree
+        .create(Ino::ROOT, &entry("d"), NewEntry::directory(0o755))
+        .unwrap()
+        .ino;
+    let inner = tree
+        .create(directory, &entry("inner"), NewEntry::directory(0o755))
+        .unwrap()
+        .ino;
+    let file = tree
+        .create(inner, &entry("file"), NewEntry::file(0o644))
+        .unwrap()
+        .ino;
     for ino in [directory, inner, file] {
         tree.hold(ino).unwrap();
     }
     tree.remove_tree(Ino::ROOT, &entry("d")).unwrap();
     tree.write(file, 0, b"scratch").unwrap();
     for parent in [directory, inner] {
-        let refused = tree.create(parent, &entry("x"), NewEntry::file(0o644)).unwrap_err();
+        let refused = tree
+            .create(parent, &entry("x"), NewEntry::file(0o644))
+            .unwrap_err();
         assert_eq!(refused.errno(), rustix::io::Errno::NOENT);
-        let place = |parent, name| avfs_tree::Place::new(parent, entry(name));
-        let refused = tree.rename(place(Ino::ROOT, "f"), place(parent, "f")).unwrap_err();
+        let place = |parent, name| avfs_tree::EntryPlace::new(parent, entry(name));
+        let refused = tree
+            .rename(place(Ino::ROOT, "f"), place(parent, "f"))
+            .unwrap_err();
         assert_eq!(refused.errno(), rustix::io::Errno::NOENT);
         assert_eq!(tree.read_directory(parent, None, 10).unwrap(), []);
     }
@@ -348,7 +409,9 @@ fn restoring_one_name_of_a_file_leaves_its_other_names_alone() {
     });
     write(&vault, "/a", "2");
     let before = vault.revision("@~1").unwrap();
-    vault.restore_paths(&before, &[path("/a")], "checkout", "/a").unwrap();
+    vault
+        .restore_paths(&before, &[path("/a")], "checkout", "/a")
+        .unwrap();
     assert_eq!(read(&vault, "/a").unwrap(), "1");
     assert_eq!(read(&vault, "/b").unwrap(), "2");
 }

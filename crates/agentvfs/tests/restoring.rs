@@ -1,4 +1,4 @@
-//! Going back: paths, undo and states that are no longer kept.
+//! Restoring: paths, undo and states that are no longer kept.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,8 +7,10 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use agentvfs::error::HistoryError;
 use agentvfs::{
-    CheckpointName, Error, OpenVault, Retention, RetentionPolicy, Store, StoreOptions, Timestamp, Vault,
+    CheckpointName, Error, OpenVault, RetentionPolicy, SnapshotRetention, Store, StoreOptions, Timestamp,
+    Vault,
 };
 use support::{SetClock, change, name, path, read, write};
 
@@ -19,7 +21,10 @@ fn names_of(vault: &Vault, at: &str) -> u32 {
 /// Brings `at` back from the state before the present one; returns how many paths changed.
 fn bring_back(vault: &Vault, at: &str) -> u64 {
     let from = vault.revision("@~1").unwrap();
-    vault.restore_paths(&from, &[path(at)], "checkout", at).unwrap().changed
+    vault
+        .restore_paths(&from, &[path(at)], "checkout", at)
+        .unwrap()
+        .changed
 }
 
 /// A vault in the state after `first` and then `second`.
@@ -87,7 +92,15 @@ fn missing_parents_come_back_as_they_were_but_without_their_other_files() {
         },
         |open| remove(open, "/d"),
     );
-    let before = vault.revision("@~1").unwrap().reader().unwrap().find(&path("/d")).unwrap().entry.meta;
+    let before = vault
+        .revision("@~1")
+        .unwrap()
+        .reader()
+        .unwrap()
+        .find(&path("/d"))
+        .unwrap()
+        .entry
+        .meta;
     bring_back(&vault, "/d/key");
     assert_eq!(vault.begin().unwrap().stat(&path("/d")).unwrap().meta, before);
     assert!(read(&vault, "/d/other").is_err());
@@ -173,8 +186,10 @@ fn directories_that_come_back_have_the_times_they_had() {
     let vault = vault_after(
         |open| {
             make(open, "/d/e/f", "1");
-            open.set_mtime(&path("/d/e"), Timestamp { seconds: 7, nanos: 0 }).unwrap();
-            open.set_mtime(&path("/d"), Timestamp { seconds: 8, nanos: 0 }).unwrap();
+            open.set_mtime(&path("/d/e"), Timestamp { seconds: 7, nanos: 0 })
+                .unwrap();
+            open.set_mtime(&path("/d"), Timestamp { seconds: 8, nanos: 0 })
+                .unwrap();
         },
         |open| remove(open, "/d"),
     );
@@ -188,8 +203,9 @@ fn directories_that_come_back_have_the_times_they_had() {
 fn paths_within_each_other_come_back_once() {
     let vault = vault_after(|open| make(open, "/d/f", "1"), |open| remove(open, "/d"));
     let from = vault.revision("@~1").unwrap();
-    let restored =
-        vault.restore_paths(&from, &[path("/d/f"), path("/d"), path("/d")], "checkout", "").unwrap();
+    let restored = vault
+        .restore_paths(&from, &[path("/d/f"), path("/d"), path("/d")], "checkout", "")
+        .unwrap();
     assert_eq!(restored.changed, 2);
     assert_eq!(read(&vault, "/d/f").unwrap(), "1");
 }
@@ -202,16 +218,24 @@ fn a_missing_parent_of_two_paths_comes_back_once() {
     };
     let vault = vault_after(first, |open| remove(open, "/d"));
     let from = vault.revision("@~1").unwrap();
-    let restored = vault.restore_paths(&from, &[path("/d/f"), path("/d/g")], "checkout", "").unwrap();
+    let restored = vault
+        .restore_paths(&from, &[path("/d/f"), path("/d/g")], "checkout", "")
+        .unwrap();
     assert_eq!(restored.changed, 3);
 }
 
 /// Keeps nothing but present states, checkpoints and fork bases.
-const NOTHING: RetentionPolicy =
-    RetentionPolicy { times: Retention { all: 0, hourly: 0, daily: 0 }, disk_share: 0.0 };
+const NOTHING: RetentionPolicy = RetentionPolicy {
+    times: SnapshotRetention {
+        all: 0,
+        hourly: 0,
+        daily: 0,
+    },
+    disk_share: 0.0,
+};
 
 #[test]
-fn an_undo_that_waited_takes_back_what_was_done_meanwhile_and_no_more() {
+fn undo_that_waited_reverts_only_the_change_made_meanwhile() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
     let vault = store.create_vault(&name("main")).unwrap();
@@ -224,7 +248,9 @@ fn an_undo_that_waited_takes_back_what_was_done_meanwhile_and_no_more() {
     });
     // Long enough for the other thread to have chosen, if it does so before it owns the vault.
     for number in 0..2_000 {
-        owner.write_bytes(&path("/c"), format!("c{number}").as_bytes()).unwrap();
+        owner
+            .write_bytes(&path("/c"), format!("c{number}").as_bytes())
+            .unwrap();
     }
     owner.commit("write", "/c").unwrap();
     let undone = undoing.join().unwrap().unwrap();
@@ -236,7 +262,10 @@ fn an_undo_that_waited_takes_back_what_was_done_meanwhile_and_no_more() {
 /// A vault with ten files, of whose history only the first and the last state stay.
 fn thinned_vault(at_nine: impl FnOnce(&Vault)) -> Vault {
     let clock = Arc::new(SetClock(AtomicI64::new(1_000_000_000)));
-    let options = StoreOptions { clock: clock.clone(), ..StoreOptions::default() };
+    let options = StoreOptions {
+        clock: clock.clone(),
+        ..StoreOptions::default()
+    };
     let store = Store::in_memory_with(options);
     let vault = store.create_vault(&name("main")).unwrap();
     clock.0.fetch_add(4000, Ordering::Relaxed);
@@ -252,16 +281,21 @@ fn thinned_vault(at_nine: impl FnOnce(&Vault)) -> Vault {
 }
 
 #[test]
-fn an_undo_does_not_take_back_more_than_one_change_when_the_history_was_thinned() {
+fn undo_reverts_only_one_change_after_the_history_was_thinned() {
     let vault = thinned_vault(|_| ());
-    assert!(matches!(vault.undo(), Err(Error::HistoryThinned { seq: 11, .. })));
+    assert!(matches!(
+        vault.undo(),
+        Err(Error::History(HistoryError::Thinned { seq: 11, .. }))
+    ));
     assert!(vault.begin().unwrap().exists(&path("/f9")).unwrap());
 }
 
 #[test]
 fn an_undo_finds_the_state_before_in_a_checkpoint_when_the_history_was_thinned() {
     let vault = thinned_vault(|vault| {
-        vault.save_checkpoint(&CheckpointName::new("nine").unwrap(), None).unwrap();
+        vault
+            .save_checkpoint(&CheckpointName::new("nine").unwrap(), None)
+            .unwrap();
     });
     assert_eq!(vault.undo().unwrap().0.action, "write /f9");
     let open = vault.begin().unwrap();
@@ -278,11 +312,14 @@ fn a_state_that_was_pruned_meanwhile_is_unknown_to_every_command() {
     let gone = vault.revision("@~1").unwrap();
     let other = Store::open(home.path()).unwrap();
     other.prune(&NOTHING, false).unwrap();
-    let is_unknown = |error: Option<Error>| matches!(error, Some(Error::UnknownRevision { .. }));
+    let is_unknown =
+        |error: Option<Error>| matches!(error, Some(Error::History(HistoryError::UnknownRevision { .. })));
     for _ in 0..2 {
         assert!(is_unknown(vault.fork_at(&gone, &[name("f")]).err()));
         assert!(is_unknown(vault.restore(&gone, "back").err()));
-        assert!(is_unknown(vault.restore_paths(&gone, &[path("/a")], "checkout", "/a").err()));
+        assert!(is_unknown(
+            vault.restore_paths(&gone, &[path("/a")], "checkout", "/a").err()
+        ));
         assert!(is_unknown(vault.revision(&gone.snapshot.to_string()).err()));
         other.collect_garbage(&mut |_| true).unwrap();
     }
@@ -292,7 +329,10 @@ fn a_state_that_was_pruned_meanwhile_is_unknown_to_every_command() {
 #[test]
 fn a_whole_id_names_a_state_of_another_vault() {
     let store = Store::in_memory();
-    let (one, two) = (store.create_vault(&name("one")).unwrap(), store.create_vault(&name("two")).unwrap());
+    let (one, two) = (
+        store.create_vault(&name("one")).unwrap(),
+        store.create_vault(&name("two")).unwrap(),
+    );
     write(&one, "/a", "from one");
     let id = one.head().unwrap().to_string();
     two.restore(&two.revision(&id).unwrap(), &id).unwrap();

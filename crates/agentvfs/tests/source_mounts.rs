@@ -9,9 +9,10 @@ use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
-use agentvfs::mount::{MountHost, MountOptions, Mounts, connect};
-use agentvfs::{Error, Limits, NewTask, Rhythm, ServedVault, Store, Vault};
+use agentvfs::mount::{MountHost, MountOptions, Mounts, UnmountMode, VaultMount, connect};
+use agentvfs::{Error, NewTask, Rhythm, ServedVault, Store, TakingAhead, Vault, VaultLimits};
 use avfs_testkit::{TestChild, acknowledge, child_task};
 use support::{name, path};
 
@@ -35,8 +36,11 @@ impl Scene {
     }
 
     fn vault(&self) -> Vault {
-        let source = self.store.source_for(&self.project()).unwrap();
-        self.store.create_vault_on(&name("task"), source, Limits::default()).unwrap()
+        let source = self.store.projects().source_for(&self.project()).unwrap();
+        self.store
+            .projects()
+            .create_vault_on(&name("task"), source, VaultLimits::default())
+            .unwrap()
     }
 
     fn mounted(&self) -> Mounted {
@@ -66,7 +70,11 @@ impl Mounted {
         let served = ServedVault::start(open, host, Rhythm::default(), log).unwrap();
         let connection = connect("task", &dir, options).unwrap();
         served.mount(&dir, &options.words(), Some(connection)).unwrap();
-        Mounted { dir, served: Some(served), mounts }
+        Mounted {
+            dir,
+            served: Some(served),
+            mounts,
+        }
     }
 }
 
@@ -87,10 +95,18 @@ fn run(dir: &Path, program: &str, arguments: &[&str]) -> String {
         .current_dir(dir)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .envs([("GIT_AUTHOR_NAME", "a"), ("GIT_AUTHOR_EMAIL", "a@b")])
-        .envs([("GIT_COMMITTER_NAME", "a"), ("GIT_COMMITTER_EMAIL", "a@b"), ("GIT_OPTIONAL_LOCKS", "0")])
+        .envs([
+            ("GIT_COMMITTER_NAME", "a"),
+            ("GIT_COMMITTER_EMAIL", "a@b"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+        ])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -105,7 +121,11 @@ fn git_finds_nothing_changed_and_reads_no_file_that_it_tracks() {
         fs::write(directory.join(format!("f{number}")), format!("text {number}")).unwrap();
     }
     // Or git would have to look into files that are as new as its index.
-    run(&project, "find", &[".", "-type", "f", "-exec", "touch", "-d", "1 hour ago", "{}", "+"]);
+    run(
+        &project,
+        "find",
+        &[".", "-type", "f", "-exec", "touch", "-d", "1 hour ago", "{}", "+"],
+    );
     run(&project, "git", &["init", "-q"]);
     run(&project, "git", &["add", "-A"]);
     run(&project, "git", &["commit", "-qm", "all"]);
@@ -135,9 +155,18 @@ fn git_reads_no_tracked_file_of_a_worktree_either() {
     run(&project, "git", &["commit", "-qm", "all"]);
     run(&project, "git", &["worktree", "add", "-q", "../tree"]);
     let tree = scene.place.path().join("tree");
-    run(&tree, "find", &[".", "-type", "f", "-exec", "touch", "-d", "1 hour ago", "{}", "+"]);
+    run(
+        &tree,
+        "find",
+        &[".", "-type", "f", "-exec", "touch", "-d", "1 hour ago", "{}", "+"],
+    );
     run(&tree, "git", &["update-index", "--refresh"]);
-    let task = scene.store.project(&tree).unwrap().new_task(&NewTask::default()).unwrap();
+    let task = scene
+        .store
+        .project(&tree)
+        .unwrap()
+        .new_task(&NewTask::default())
+        .unwrap();
     let dir = scene.place.path().join("mount");
     fs::create_dir(&dir).unwrap();
     let mounted = Mounted::new(task.vault(), dir, &MountOptions::default());
@@ -153,8 +182,13 @@ fn git_reads_no_tracked_file_of_a_worktree_either() {
 #[test]
 fn a_mount_that_is_alone_takes_a_file_when_it_is_looked_at() {
     let scene = Scene::new();
-    let mounted = scene.mounted_with(&MountOptions { alone: true, ..MountOptions::default() });
-    let names = fs::read_dir(&mounted.dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let mounted = scene.mounted_with(&MountOptions {
+        exclusive: true,
+        ..MountOptions::default()
+    });
+    let names = fs::read_dir(&mounted.dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
     assert_eq!(names.collect::<Vec<_>>(), ["README", "src"]);
     assert_eq!(scene.store.objects().files_taken(), 0, "a listing takes nothing");
     fs::write(scene.project().join("README"), "a longer text, by the user").unwrap();
@@ -165,7 +199,11 @@ fn a_mount_that_is_alone_takes_a_file_when_it_is_looked_at() {
     let main = mounted.dir.join("src/main.c");
     assert_eq!(fs::metadata(&main).unwrap().len(), 13);
     fs::write(scene.project().join("src/main.c"), "int main() { return 1; }").unwrap();
-    assert_eq!(fs::read_to_string(&main).unwrap(), "int main() {}", "as it was when it was looked at");
+    assert_eq!(
+        fs::read_to_string(&main).unwrap(),
+        "int main() {}",
+        "as at the first read"
+    );
     fs::remove_file(scene.project().join("src/main.c")).unwrap();
     assert_eq!(fs::read_to_string(&main).unwrap(), "int main() {}");
 }
@@ -185,7 +223,10 @@ fn a_mount_shows_the_version_that_the_user_has_by_now_and_never_half_of_one() {
     let gone = mounted.dir.join("src/main.c");
     assert!(gone.exists());
     fs::remove_file(scene.project().join("src/main.c")).unwrap();
-    assert_eq!(fs::File::open(&gone).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(
+        fs::File::open(&gone).unwrap_err().kind(),
+        std::io::ErrorKind::NotFound
+    );
     assert!(!gone.exists());
 }
 
@@ -196,26 +237,40 @@ fn a_listing_with_attributes_looks_into_no_directory_below() {
     let mounted = scene.mounted();
     let shown = run(&mounted.dir, "ls", &["-l"]);
     assert_eq!(shown.lines().count(), 53, "{shown}");
-    assert_eq!(scene.store.objects().all_kept().unwrap().ids().count(), 1, "the topmost one alone");
+    assert_eq!(
+        scene.store.objects().all_kept().unwrap().ids().count(),
+        1,
+        "the topmost one alone"
+    );
 }
 
 #[test]
 fn what_lies_in_a_mount_is_changed_there_alone() {
     let scene = Scene::new();
     let mounted = scene.mounted();
-    let mut file = fs::File::options().read(true).write(true).open(mounted.dir.join("README")).unwrap();
+    let mut file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(mounted.dir.join("README"))
+        .unwrap();
     file.write_all(b"A").unwrap();
     fs::rename(mounted.dir.join("src"), mounted.dir.join("moved")).unwrap();
     let mut text = String::new();
     file.read_to_string(&mut text).unwrap();
     assert_eq!(text, " project");
-    assert_eq!(fs::read_to_string(mounted.dir.join("moved/main.c")).unwrap(), "int main() {}");
+    assert_eq!(
+        fs::read_to_string(mounted.dir.join("moved/main.c")).unwrap(),
+        "int main() {}"
+    );
     fs::remove_dir_all(mounted.dir.join("moved")).unwrap();
-    assert_eq!(fs::read_to_string(scene.project().join("README")).unwrap(), "a project");
+    assert_eq!(
+        fs::read_to_string(scene.project().join("README")).unwrap(),
+        "a project"
+    );
     assert!(scene.project().join("src/main.c").exists());
 }
 
-/// Not a test by itself: an owner that writes into what was promised, and waits for its end.
+/// Not a test itself: an owner that writes into promised files, and waits for its end.
 #[test]
 fn the_writer() {
     let Some((home, _)) = child_task() else { return };
@@ -243,5 +298,43 @@ fn what_was_written_over_promises_outlives_its_owner_whatever_becomes_of_the_pro
     assert_eq!(&open.read(&path("/src/new")).unwrap()[..], b"made");
     assert!(!open.exists(&path("/src/main.c")).unwrap());
     drop(open);
-    assert!(scene.store.check(&mut |_, _| ()).unwrap().is_sound());
+    assert!(scene.store.integrity().check(&mut |_, _| ()).unwrap().is_sound());
+}
+
+#[test]
+fn what_programs_had_to_wait_for_is_in_memory_before_those_of_the_next_fork_request_it() {
+    const PACKAGES: usize = 100;
+    let scene = Scene::new();
+    for number in 0..PACKAGES {
+        let package = scene.project().join(format!("node_modules/p{number}"));
+        fs::create_dir_all(&package).unwrap();
+        fs::write(package.join("index.js"), format!("package {number}")).unwrap();
+    }
+    scene.vault().fork(&[name("first"), name("second")]).unwrap();
+    // How many entries a program that reads all packages waits for.
+    let waits = |fork: &str| {
+        // What another process has in memory does not count.
+        let store = Store::open(&scene.place.path().join("store")).unwrap();
+        let vault = store.vault(fork).unwrap();
+        TakingAhead::start(&vault, None, Duration::ZERO).finish();
+        let dir = scene.place.path().join(fork);
+        fs::create_dir(&dir).unwrap();
+        let mounted = vault.mount(&dir, &MountOptions::default(), Arc::new(|_: &str| {}));
+        let VaultMount::Here(service) = mounted.unwrap() else {
+            panic!("nobody else owns it");
+        };
+        let read = run(&dir, "sh", &["-c", "cat node_modules/*/index.js"]);
+        assert_eq!(read.matches("package").count(), PACKAGES);
+        let waited = service.open().tree().requested_paths().len();
+        service.unmount(&dir, UnmountMode::Force).unwrap();
+        service.close().unwrap();
+        waited
+    };
+    let first = waits("first");
+    assert!(
+        first > PACKAGES,
+        "{first}: nothing below node_modules is read without a request"
+    );
+    let second = waits("second");
+    assert!(second < 5, "{second} of {first}");
 }

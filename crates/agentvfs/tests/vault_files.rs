@@ -4,6 +4,7 @@
 
 mod support;
 
+use agentvfs::transfer::TransferError;
 use agentvfs::{Error, Store, Vault};
 use support::{name, write};
 
@@ -19,12 +20,12 @@ fn refusal(file: &[u8]) -> String {
     let refused = store.import_bundle(&mut &file[..], "file", None, &mut |_| {});
     assert_eq!(store.vaults().unwrap().vaults, [], "a bad file changes nothing");
     match refused.err().unwrap() {
-        Error::BadBundle { reason, .. } => reason,
+        Error::Transfer(TransferError::BadBundle { reason, .. }) => reason,
         other => panic!("not refused as a bad file: {other:?}"),
     }
 }
 
-/// A file whose hash is right again after a change.
+/// A file whose hash is correct again after a change.
 fn rehashed(mut file: Vec<u8>) -> Vec<u8> {
     let end = file.len() - 33;
     let hash = blake3::hash(&file[..end]);
@@ -33,7 +34,9 @@ fn rehashed(mut file: Vec<u8>) -> Vec<u8> {
 }
 
 fn position(file: &[u8], text: &str) -> usize {
-    file.windows(text.len()).position(|window| window == text.as_bytes()).unwrap()
+    file.windows(text.len())
+        .position(|window| window == text.as_bytes())
+        .unwrap()
 }
 
 fn vault_with_a_file() -> Vault {
@@ -45,7 +48,10 @@ fn vault_with_a_file() -> Vault {
 #[test]
 fn an_export_taken_while_someone_writes_holds_the_state_from_before() {
     let home = tempfile::tempdir().unwrap();
-    let vault = Store::open(home.path()).unwrap().create_vault(&name("main")).unwrap();
+    let vault = Store::open(home.path())
+        .unwrap()
+        .create_vault(&name("main"))
+        .unwrap();
     write(&vault, "/a", b"1");
     let before = vault.head().unwrap();
     let (mut file, mut once) = (Vec::new(), true);
@@ -56,7 +62,9 @@ fn an_export_taken_while_someone_writes_holds_the_state_from_before() {
     };
     vault.export_bundle(&mut file, "file", &mut write_once).unwrap();
     assert_ne!(vault.head().unwrap(), before);
-    let (copy, _) = Store::in_memory().import_bundle(&mut &file[..], "file", None, &mut |_| {}).unwrap();
+    let (copy, _) = Store::in_memory()
+        .import_bundle(&mut &file[..], "file", None, &mut |_| {})
+        .unwrap();
     assert_eq!(copy.head().unwrap(), before);
     copy.verify_audit(None).unwrap();
 }
@@ -75,7 +83,10 @@ fn a_vault_file_whose_history_ends_elsewhere_than_its_record_is_refused() {
     let mut file = export(&vault_with_a_file());
     let seq = position(&file, "\"seq\":2,") + 6;
     file[seq] = b'1';
-    assert_eq!(refusal(&rehashed(file)), "its history does not end with its present state");
+    assert_eq!(
+        refusal(&rehashed(file)),
+        "its history does not end with its present state"
+    );
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 mod support;
 
-use agentvfs::{CheckpointName, Error, Store, Version, WriteMode};
+use agentvfs::error::{FileError, HistoryError, OwnerError, StorageError, VaultError};
+use agentvfs::{CheckpointName, Error, ErrorCode, Store, Version, WriteMode};
 use support::{name, path, read, write};
 
 /// Runs a test against both kinds of store.
@@ -44,7 +45,9 @@ fn a_restore_brings_everything_back_and_can_be_undone() {
     on_each_store(|store| {
         let vault = store.create_vault(&name("main")).unwrap();
         write(&vault, "/a", "one");
-        vault.save_checkpoint(&CheckpointName::new("start").unwrap(), Some("the start")).unwrap();
+        vault
+            .save_checkpoint(&CheckpointName::new("start").unwrap(), Some("the start"))
+            .unwrap();
         write(&vault, "/a", "two");
         write(&vault, "/b", "new");
         let restored = vault.restore(&vault.revision("start").unwrap(), "start").unwrap();
@@ -72,7 +75,10 @@ fn undo_goes_further_back_each_time_and_a_new_change_starts_over() {
         assert_eq!(read(&vault, "/a").unwrap(), "1");
         vault.undo().unwrap();
         assert!(read(&vault, "/a").is_err());
-        assert!(matches!(vault.undo(), Err(Error::NothingToUndo { .. })));
+        assert!(matches!(
+            vault.undo(),
+            Err(Error::History(HistoryError::NothingToUndo { .. }))
+        ));
     });
 }
 
@@ -80,30 +86,49 @@ fn undo_goes_further_back_each_time_and_a_new_change_starts_over() {
 fn redo_goes_forward_as_far_as_undo_went_back_until_a_new_change() {
     on_each_store(|store| {
         let vault = store.create_vault(&name("main")).unwrap();
-        let redo = || vault.redo().map(|_| read(&vault, "/a").unwrap()).map_err(|error| error.code());
+        let redo = || {
+            vault
+                .redo()
+                .map(|_| read(&vault, "/a").unwrap())
+                .map_err(|error| error.code())
+        };
         for step in ["1", "2", "3"] {
             write(&vault, "/a", step);
         }
-        assert_eq!(redo(), Err("nothing-to-redo"));
+        assert_eq!(redo(), Err(ErrorCode::NothingToRedo));
         vault.undo().unwrap();
         vault.undo().unwrap();
         assert_eq!(read(&vault, "/a").unwrap(), "1");
-        assert_eq!((redo(), redo(), redo()), (Ok("2".into()), Ok("3".into()), Err("nothing-to-redo")));
+        assert_eq!(
+            (redo(), redo(), redo()),
+            (Ok("2".into()), Ok("3".into()), Err(ErrorCode::NothingToRedo))
+        );
         vault.undo().unwrap();
         assert_eq!(read(&vault, "/a").unwrap(), "2");
         vault.undo().unwrap();
-        assert_eq!((read(&vault, "/a").unwrap(), redo()), ("1".into(), Ok("2".into())));
-        let undone = vault.last_undo().unwrap().map(|entry| entry.action);
+        assert_eq!(
+            (read(&vault, "/a").unwrap(), redo()),
+            ("1".into(), Ok("2".into()))
+        );
+        let undone = vault.history().last_undo().unwrap().map(|entry| entry.action);
         assert_eq!(undone.as_deref(), Some("undo 4 (write /a)"));
         write(&vault, "/a", "new");
-        assert_eq!(redo(), Err("nothing-to-redo"));
+        assert_eq!(redo(), Err(ErrorCode::NothingToRedo));
         vault.undo().unwrap();
         assert_eq!(
             (redo(), redo()),
-            (Ok("new".into()), Err("nothing-to-redo")),
-            "what was undone before is gone"
+            (Ok("new".into()), Err(ErrorCode::NothingToRedo)),
+            "earlier undone changes are gone"
         );
-        assert_eq!(vault.next_undo().unwrap().map(|entry| entry.action).as_deref(), Some("write /a"));
+        assert_eq!(
+            vault
+                .history()
+                .next_undo()
+                .unwrap()
+                .map(|entry| entry.action)
+                .as_deref(),
+            Some("write /a")
+        );
     });
 }
 
@@ -124,7 +149,9 @@ fn single_paths_come_back_without_the_rest() {
         open.remove(&path("/d/b"), false).unwrap();
         open.commit("rm", "/d/b").unwrap();
         write(&vault, "/d/new", "new");
-        vault.restore_paths(&before, &[path("/d")], "checkout", "/d").unwrap();
+        vault
+            .restore_paths(&before, &[path("/d")], "checkout", "/d")
+            .unwrap();
         assert_eq!(read(&vault, "/d/e/a").unwrap(), "one");
         assert_eq!(read(&vault, "/d/b").unwrap(), "one");
         assert!(read(&vault, "/d/new").is_err());
@@ -140,13 +167,19 @@ fn a_stale_version_changes_nothing_and_says_both_versions() {
         let open = vault.begin().unwrap();
         let stale = Version::of_bytes(b"zero");
         let outcome = open.write(&path("/a"), &mut &b"two"[..], WriteMode::Replace, Some(&stale));
-        let Err(Error::StaleVersion { expected, found, .. }) = outcome else { panic!("{outcome:?}") };
-        assert_eq!((expected, found), (stale.to_string(), Version::of_bytes(b"one").to_string()));
+        let Err(Error::File(FileError::StaleVersion { expected, found, .. })) = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!(
+            (expected, found),
+            (stale.to_string(), Version::of_bytes(b"one").to_string())
+        );
         assert_eq!(open.commit("write", "/a").unwrap(), None);
         assert_eq!(read(&vault, "/a").unwrap(), "one");
         let open = vault.begin().unwrap();
         let short = Version::parse(&Version::of_bytes(b"one").as_str()[..8]).unwrap();
-        open.write(&path("/a"), &mut &b"two"[..], WriteMode::Replace, Some(&short)).unwrap();
+        open.write(&path("/a"), &mut &b"two"[..], WriteMode::Replace, Some(&short))
+            .unwrap();
     });
 }
 
@@ -155,11 +188,11 @@ fn nothing_is_recorded_when_nothing_changed() {
     on_each_store(|store| {
         let vault = store.create_vault(&name("main")).unwrap();
         write(&vault, "/a", "one");
-        let before = vault.history(None, 100).unwrap().len();
+        let before = vault.history().entries(None, 100).unwrap().len();
         assert_eq!(vault.begin().unwrap().commit("nothing", "").unwrap(), None);
         let here = vault.revision("@").unwrap();
         assert_eq!(vault.restore(&here, "@").unwrap().saved, None);
-        assert_eq!(vault.history(None, 100).unwrap().len(), before);
+        assert_eq!(vault.history().entries(None, 100).unwrap().len(), before);
     });
 }
 
@@ -173,8 +206,11 @@ fn a_path_has_a_history_without_anyone_asking_for_one() {
         let open = vault.begin().unwrap();
         open.remove(&path("/a"), false).unwrap();
         open.commit("rm", "/a").unwrap();
-        let versions = vault.path_history(&path("/a"), 10).unwrap();
-        let actions: Vec<&str> = versions.iter().map(|version| version.entry.action.as_str()).collect();
+        let versions = vault.history().path_history(&path("/a"), 10).unwrap();
+        let actions: Vec<&str> = versions
+            .iter()
+            .map(|version| version.entry.action.as_str())
+            .collect();
         assert_eq!(actions, ["rm /a", "write /a", "write /a"]);
         assert!(versions[0].found.is_none());
     });
@@ -190,7 +226,10 @@ fn a_quota_holds_for_bytes_and_files() {
         let over = open.write_bytes(&path("/b"), b"123456").unwrap_err();
         assert_eq!(over.code(), "quota-bytes");
         open.write_bytes(&path("/b"), b"1").unwrap();
-        assert_eq!(open.write_bytes(&path("/c"), b"1").unwrap_err().code(), "quota-files");
+        assert_eq!(
+            open.write_bytes(&path("/c"), b"1").unwrap_err().code(),
+            "quota-files"
+        );
         let copied = open.copy(&path("/a"), &path("/d"), false).unwrap_err();
         assert_eq!(copied.code(), "quota-bytes");
     });
@@ -203,11 +242,17 @@ fn deleting_a_vault_that_unmerged_forks_need_must_be_forced() {
         let fork = main.fork(&[name("fork")]).unwrap().remove(0);
         write(&fork, "/a", "work");
         let refused = main.clone().delete(false);
-        assert!(matches!(refused, Err(Error::Needed { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::Vault(VaultError::HasForks { .. }))),
+            "{refused:?}"
+        );
         main.delete(true).unwrap();
         assert_eq!(read(&fork, "/a").unwrap(), "work");
         assert_eq!(store.vaults().unwrap().vaults.len(), 1);
-        assert!(matches!(store.vault("main"), Err(Error::UnknownVault { .. })));
+        assert!(matches!(
+            store.vault("main"),
+            Err(Error::Vault(VaultError::Unknown { .. }))
+        ));
         assert_eq!(store.audit(0, 10).unwrap().len(), 1);
         store.verify_audit(None).unwrap();
     });
@@ -223,16 +268,22 @@ fn an_audit_log_tells_every_change_and_verifies() {
         let actions: Vec<&str> = entries.iter().map(|entry| entry.action.as_str()).collect();
         assert_eq!(actions, ["create", "write", "quota"]);
         assert_eq!(vault.verify_audit(Some(&entries[1].hash)).unwrap(), 3);
-        assert!(matches!(vault.verify_audit(Some("00")), Err(Error::AuditBroken { .. })));
+        assert!(matches!(
+            vault.verify_audit(Some("00")),
+            Err(Error::Storage(StorageError::AuditBroken { .. }))
+        ));
     });
 }
 
 #[test]
-fn a_second_owner_is_told_who_has_the_vault() {
+fn second_owner_learns_which_process_has_the_vault() {
     let store = Store::in_memory();
     let vault = store.create_vault(&name("main")).unwrap();
     let open = vault.begin().unwrap();
-    assert!(matches!(vault.begin(), Err(Error::Busy { .. })));
+    assert!(matches!(
+        vault.begin(),
+        Err(Error::Owner(OwnerError::Busy { .. }))
+    ));
     drop(open);
     assert!(vault.begin().is_ok());
 }
@@ -246,8 +297,14 @@ fn a_copied_directory_is_independent_and_keeps_its_hard_links_among_themselves()
         open.write_bytes(&path("/d/a"), b"linked").unwrap();
         open.hard_link(&path("/d/a"), &path("/d/b")).unwrap();
         open.copy(&path("/d"), &path("/copy"), true).unwrap();
-        assert_eq!(open.stat(&path("/copy/a")).unwrap().ino, open.stat(&path("/copy/b")).unwrap().ino);
-        assert_ne!(open.stat(&path("/copy/a")).unwrap().ino, open.stat(&path("/d/a")).unwrap().ino);
+        assert_eq!(
+            open.stat(&path("/copy/a")).unwrap().ino,
+            open.stat(&path("/copy/b")).unwrap().ino
+        );
+        assert_ne!(
+            open.stat(&path("/copy/a")).unwrap().ino,
+            open.stat(&path("/d/a")).unwrap().ino
+        );
         open.write_bytes(&path("/copy/a"), b"changed").unwrap();
         assert_eq!(&open.read(&path("/copy/b")).unwrap()[..], b"changed");
         assert_eq!(&open.read(&path("/d/b")).unwrap()[..], b"linked");
@@ -265,23 +322,32 @@ fn what_was_synced_survives_without_a_snapshot() {
     open.write_bytes(&path("/kept"), b"synced").unwrap();
     open.tree().sync().unwrap();
     open.write_bytes(&path("/lost"), b"not synced").unwrap();
-    // The owner dies: nothing is flushed any more.
+    // The owner dies: nothing is flushed from now on.
     drop(open);
     assert_eq!(read(&vault, "/kept").unwrap(), "synced");
     assert!(read(&vault, "/lost").is_err());
-    assert_eq!(vault.history(None, 10).unwrap()[0].action, "recover after a crash");
+    assert_eq!(
+        vault.history().entries(None, 10).unwrap()[0].action,
+        "recover after a crash"
+    );
 }
 
 #[test]
 fn a_journal_that_refers_to_stored_contents_makes_them_durable_first() {
     let home = tempfile::tempdir().unwrap();
-    let vault = Store::open(home.path()).unwrap().create_vault(&name("main")).unwrap();
+    let vault = Store::open(home.path())
+        .unwrap()
+        .create_vault(&name("main"))
+        .unwrap();
     let open = vault.open().unwrap();
     open.write_bytes(&path("/kept"), &vec![7; 100_000]).unwrap();
     open.sync().unwrap();
     drop((open, vault));
     let store = Store::open(home.path()).unwrap();
-    assert_eq!(read(&store.vault("main").unwrap(), "/kept").unwrap().len(), 100_000);
+    assert_eq!(
+        read(&store.vault("main").unwrap(), "/kept").unwrap().len(),
+        100_000
+    );
 }
 
 #[test]
@@ -289,7 +355,7 @@ fn forks_of_one_name_are_refused_and_none_is_made() {
     on_each_store(|store| {
         let main = store.create_vault(&name("main")).unwrap();
         let outcome = main.fork(&[name("x"), name("y"), name("x")]);
-        assert!(matches!(outcome, Err(Error::VaultExists { name }) if name == "x"));
+        assert!(matches!(outcome, Err(Error::Vault(VaultError::Exists { name })) if name == "x"));
         assert_eq!(store.vaults().unwrap().vaults.len(), 1);
         assert_eq!(main.fork(&[name("x")]).unwrap()[0].id().0, main.id().0 + 1);
     });

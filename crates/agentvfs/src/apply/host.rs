@@ -1,4 +1,4 @@
-//! The directory that changes are applied to, as it is now.
+//! The directory to which changes are applied, in its current state.
 //!
 //! Everything is reached from its topmost directory by descriptors; nothing is ever reached through a
 //! symbolic link below it.
@@ -13,21 +13,21 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
-use super::error::ApplyError;
 use super::print::Print;
-use crate::approvals::raw::Raw;
 use crate::digest::{HostFile, WHOLE_MAX, digest};
-use crate::transfer::beneath::Beneath;
-use crate::transfer::host_file::{meta, stat_of};
+use crate::error::ApplyError;
+use crate::stored_bytes::StoredBytes;
+use avfs_transfer::beneath::HostRoot;
+use avfs_transfer::host_file::{meta, stat_of};
 
 /// Larger files are not merged line by line, and not kept in memory.
 pub(crate) const TEXT_MAX: u64 = WHOLE_MAX;
-/// How often a file is read again that changes meanwhile.
+/// How often a file that changes meanwhile is read again.
 const ATTEMPTS: usize = 16;
 const PIECE: usize = 1 << 20;
 
-pub(crate) struct Host {
-    top: Beneath,
+pub(crate) struct HostFiles {
+    top: HostRoot,
     path: PathBuf,
     /// The topmost directory itself: it may be another one under its path tomorrow.
     pub key: FileKey,
@@ -41,12 +41,15 @@ pub(crate) struct FileKey {
 }
 
 impl FileKey {
-    pub fn of(stat: &Stat) -> FileKey {
-        FileKey { device: stat.st_dev, inode: stat.st_ino }
+    pub(super) fn of(stat: &Stat) -> FileKey {
+        FileKey {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        }
     }
 }
 
-/// One entry as it was seen.
+/// One entry as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub print: Print,
@@ -54,14 +57,14 @@ pub(crate) struct Seen {
     pub mode: u32,
     pub mtime: Timestamp,
     pub key: FileKey,
-    /// Which version of which file it is.
-    version: Version,
-    /// What a file that is not too large for it holds.
+    /// Identifies the version of the file.
+    version: HostVersion,
+    /// The contents of a file that is not too large.
     pub bytes: Option<Bytes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
+struct HostVersion {
     inode: u64,
     size: u64,
     mode: u32,
@@ -69,33 +72,40 @@ struct Version {
 }
 
 impl Seen {
-    /// Whether it is the version that a stamp is of.
-    pub fn is(&self, stamp: &Stamp) -> bool {
+    /// Whether it is the version of a stamp.
+    pub(super) fn is(&self, stamp: &Stamp) -> bool {
         let ctime = (stamp.ctime.seconds, i64::from(stamp.ctime.nanos));
-        let version = Version { inode: stamp.inode, size: stamp.size, mode: stamp.mode, ctime };
+        let version = HostVersion {
+            inode: stamp.inode,
+            size: stamp.size,
+            mode: stamp.mode,
+            ctime,
+        };
         self.version == version && self.mtime == stamp.mtime
     }
 }
 
-/// What is at a path.
+/// The entry at a path.
 #[derive(Clone, Debug)]
 pub(crate) enum Look {
     Nothing,
-    /// A directory above it is none, or a symbolic link, or its path is longer than the kernel takes.
+    /// A parent of it is not a directory, or is a symbolic link, or its path is too long for the kernel.
     NoWay,
     There(Box<Seen>),
 }
 
 /// In a workspace that is shown at the path of its project, the path does not lead to the project.
 pub(crate) fn check_in_reach(directory: &Path) -> Result<(), ApplyError> {
-    // A table that cannot be read says nothing of where the path leads.
+    // If the table cannot be read, it is unknown whether the path is a mount.
     match avfs_fuse::mounting::is_copy(directory) {
         Ok(false) => Ok(()),
-        Ok(true) | Err(_) => Err(ApplyError::OutOfReach { path: directory.to_owned() }),
+        Ok(true) | Err(_) => Err(ApplyError::OutOfReach {
+            path: directory.to_owned(),
+        }),
     }
 }
 
-/// What the attributes of a path say, without its contents.
+/// The attributes of the entry at a path, without its contents.
 pub(crate) enum Glance {
     Nothing,
     NoWay,
@@ -103,18 +113,21 @@ pub(crate) enum Glance {
 }
 
 impl Glance {
-    /// Whether it is the version that a stamp is of.
-    pub fn is(&self, stamp: &Stamp) -> bool {
+    /// Whether it is the version of a stamp.
+    pub(super) fn is(&self, stamp: &Stamp) -> bool {
         matches!(self, Glance::There(stat) if seen(Print::Other, stat, None).is(stamp))
     }
 }
 
-impl Host {
-    pub fn open(path: &Path) -> Result<Host, ApplyError> {
+impl HostFiles {
+    pub(super) fn open(path: &Path) -> Result<HostFiles, ApplyError> {
         let failed = |errno: Errno| match errno {
-            Errno::NOTDIR => ApplyError::NotADirectory { path: path.to_owned() },
+            Errno::NOTDIR => ApplyError::NotADirectory {
+                path: path.to_owned(),
+            },
             errno => ApplyError::host("opening", path, errno),
         };
+        // Links on the way to the topmost directory are the user's own and are followed once, here.
         let path = path.canonicalize().map_err(|source| ApplyError::Host {
             action: "opening",
             path: path.to_owned(),
@@ -124,27 +137,35 @@ impl Host {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
         let key = FileKey::of(&rustix::fs::fstat(&top).map_err(failed)?);
-        Ok(Host { top: Beneath::new(top, &path), path, key })
+        Ok(HostFiles {
+            top: HostRoot::new(top, &path),
+            path,
+            key,
+        })
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn directory(&self, path: &TreePath) -> Result<OwnedFd, ApplyError> {
-        self.top.open_directory(path.as_bytes()).map_err(|errno| self.failed("opening", path, errno))
+    pub(super) fn directory(&self, path: &TreePath) -> Result<OwnedFd, ApplyError> {
+        self.top
+            .open_directory(path.as_bytes())
+            .map_err(|errno| self.failed("opening", path, errno))
     }
 
-    pub fn failed(&self, action: &'static str, path: &TreePath, errno: Errno) -> ApplyError {
+    pub(super) fn failed(&self, action: &'static str, path: &TreePath, errno: Errno) -> ApplyError {
         ApplyError::host(action, self.top.host_path(path.as_bytes()), errno)
     }
 
     /// The deepest directory above a path that is there.
-    pub fn anchor(&self, path: &TreePath) -> Result<TreePath, ApplyError> {
+    pub(super) fn anchor(&self, path: &TreePath) -> Result<TreePath, ApplyError> {
         let mut above = path.split_last().map(|(parent, _)| parent).unwrap_or_default();
         loop {
             match self.top.open_directory(above.as_bytes()) {
                 Ok(_) => return Ok(above),
+                // A file or a link on the way will be replaced by a directory of the plan, or is a conflict
+                // that is found later.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !above.is_root() => {
                     above = above.split_last().map(|(parent, _)| parent).unwrap_or_default();
                 }
@@ -154,9 +175,13 @@ impl Host {
     }
 
     /// Whether something can be renamed from one directory to another.
-    pub fn is_one_mount(&self, one: &TreePath, other: &TreePath) -> Result<bool, ApplyError> {
+    pub(super) fn is_one_mount(&self, one: &TreePath, other: &TreePath) -> Result<bool, ApplyError> {
         let mount = |path: &TreePath| {
-            let (directory, wanted) = (self.directory(path)?, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID);
+            let (directory, wanted) = (
+                self.directory(path)?,
+                StatxFlags::BASIC_STATS | StatxFlags::MNT_ID,
+            );
+            // The device is not enough: `rename(2)` fails between two bind mounts of one file system.
             let stat = rustix::fs::statx(&directory, c"", AtFlags::EMPTY_PATH, wanted);
             let stat = stat.map_err(|errno| self.failed("reading", path, errno))?;
             Ok::<_, ApplyError>((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_mnt_id))
@@ -165,7 +190,7 @@ impl Host {
     }
 
     /// The names in a directory.
-    pub fn names(&self, path: &TreePath) -> Result<Vec<EntryName>, ApplyError> {
+    pub(super) fn names(&self, path: &TreePath) -> Result<Vec<EntryName>, ApplyError> {
         let failed = |errno| self.failed("reading", path, errno);
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::new(self.directory(path)?).map_err(failed)? {
@@ -178,13 +203,14 @@ impl Host {
         Ok(names)
     }
 
-    /// Whether names are one where a path would be that differ in letters and capitals alone. Told by a name that is there:
-    /// under the other letters, it is the same file.
-    pub fn folds(&self, path: &TreePath) -> Result<bool, ApplyError> {
+    /// Whether the file system at a path ignores case. Determined with an existing name: spelled in the other
+    /// case, it is the same file.
+    pub(super) fn folds(&self, path: &TreePath) -> Result<bool, ApplyError> {
         let mut directory = self.anchor(path)?;
         loop {
             let names = self.names(&directory)?;
             for name in &names {
+                // If both spellings are listed, they are two files, and the next name decides.
                 let Some(other) = in_other_letters(name).filter(|other| !names.contains(other)) else {
                     continue;
                 };
@@ -197,7 +223,7 @@ impl Host {
                     return Ok(key(&other)? == Some(own));
                 }
             }
-            // What is made in an empty directory is as in the one above.
+            // A new entry in an empty directory behaves as in the parent.
             match directory.split_last() {
                 Some((above, _)) => directory = above,
                 None => return Ok(self.is_known_in_other_letters()),
@@ -205,16 +231,19 @@ impl Host {
         }
     }
 
-    /// Whether the topmost directory is the same one under other letters.
+    /// Whether the topmost directory is the same one when spelled in the other case.
     fn is_known_in_other_letters(&self) -> bool {
-        let name = self.path.file_name().and_then(|name| EntryName::new(name.as_bytes()).ok());
+        let name = self
+            .path
+            .file_name()
+            .and_then(|name| EntryName::new(name.as_bytes()).ok());
         let other = name.and_then(|name| in_other_letters(&name));
         let other = other.map(|other| self.path.with_file_name(OsStr::from_bytes(other.as_bytes())));
         other.is_some_and(|other| rustix::fs::stat(other).is_ok_and(|stat| FileKey::of(&stat) == self.key))
     }
 
-    /// What is at a path now.
-    pub fn look(&self, path: &TreePath) -> Result<Look, ApplyError> {
+    /// The current entry at a path.
+    pub(super) fn look(&self, path: &TreePath) -> Result<Look, ApplyError> {
         let Some((parent, name)) = path.split_last() else {
             let stat = rustix::fs::fstat(self.directory(path)?);
             let stat = stat.map_err(|errno| self.failed("reading", path, errno))?;
@@ -223,12 +252,16 @@ impl Host {
         let directory = match self.top.open_directory(parent.as_bytes()) {
             Ok(directory) => directory,
             Err(Errno::NOENT) => return Ok(Look::Nothing),
+            // `LOOP` is a symbolic link: it is never followed, wherever it leads.
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => return Ok(Look::NoWay),
             Err(errno) => return Err(self.failed("opening", &parent, errno)),
         };
         let looked = self.look_at(directory.as_fd(), name.as_bytes());
         let looked = looked.map_err(|errno| match errno {
-            Errno::BUSY => ApplyError::Overtaken { path: path.clone(), kept: Vec::new() },
+            Errno::BUSY => ApplyError::Overtaken {
+                path: path.clone(),
+                kept: Vec::new(),
+            },
             errno => self.failed("reading", path, errno),
         });
         match looked? {
@@ -237,9 +270,11 @@ impl Host {
         }
     }
 
-    /// What is at a path now, as far as its attributes say.
-    pub fn glance(&self, path: &TreePath) -> Result<Glance, ApplyError> {
-        let Some((parent, name)) = path.split_last() else { return Ok(Glance::NoWay) };
+    /// The current attributes of the entry at a path.
+    pub(super) fn glance(&self, path: &TreePath) -> Result<Glance, ApplyError> {
+        let Some((parent, name)) = path.split_last() else {
+            return Ok(Glance::NoWay);
+        };
         let directory = match self.top.open_directory(parent.as_bytes()) {
             Ok(directory) => directory,
             Err(Errno::NOENT) => return Ok(Glance::Nothing),
@@ -253,9 +288,9 @@ impl Host {
         }
     }
 
-    /// What a name of an open directory stands for. Reads again if it changes meanwhile; what does not stop
-    /// changing is busy.
-    pub fn look_at(&self, directory: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<Seen>> {
+    /// The entry of a name in an open directory. Read again if it changes meanwhile; if it does not stop
+    /// changing, it is busy.
+    pub(super) fn look_at(&self, directory: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<Seen>> {
         for _ in 0..ATTEMPTS {
             let stat = match stat_of(directory, name) {
                 Err(Errno::NOENT) => return Ok(None),
@@ -269,6 +304,7 @@ impl Host {
             };
             match looked {
                 Ok(Some(seen)) => return Ok(Some(seen)),
+                // It became another kind of entry between the two calls: looked at again.
                 Ok(None) | Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::INVAL) => {}
                 Err(errno) => return Err(errno),
             }
@@ -285,17 +321,24 @@ impl Host {
         }
         let expected = before.st_size as u64;
         let mode = before.st_mode & 0o777;
-        let (print, bytes) = match expected <= TEXT_MAX {
-            true => {
-                let mut bytes = Vec::with_capacity(expected as usize);
-                read_pieces(&file, expected, |piece| bytes.extend_from_slice(piece))?;
-                (Print::of_file(&bytes, mode), Some(Bytes::from(bytes)))
-            }
-            false => {
-                let Some(digest) = digest(&mut HostFile(file.as_fd()), expected)? else { return Ok(None) };
-                (Print::File { size: expected, digest, mode }, None)
-            }
+        let (print, bytes) = if expected <= TEXT_MAX {
+            let mut bytes = Vec::with_capacity(expected as usize);
+            read_pieces(&file, expected, |piece| bytes.extend_from_slice(piece))?;
+            (Print::of_file(&bytes, mode), Some(Bytes::from(bytes)))
+        } else {
+            let Some(digest) = digest(&mut HostFile(file.as_fd()), expected)? else {
+                return Ok(None);
+            };
+            (
+                Print::File {
+                    size: expected,
+                    digest,
+                    mode,
+                },
+                None,
+            )
         };
+        // Compared with the state before: a writer in between would leave a mixture of two versions.
         let after = rustix::fs::fstat(&file)?;
         let is_whole = matches!(print, Print::File { size, .. } if size == after.st_size as u64);
         Ok((is_whole && version(&before) == version(&after)).then(|| seen(print, &after, bytes)))
@@ -304,9 +347,12 @@ impl Host {
 
 /// A name with its letters turned to capitals and back; nothing if it has none.
 fn in_other_letters(name: &EntryName) -> Option<EntryName> {
-    let turn = |byte: &u8| match byte.is_ascii_lowercase() {
-        true => byte.to_ascii_uppercase(),
-        false => byte.to_ascii_lowercase(),
+    let turn = |byte: &u8| {
+        if byte.is_ascii_lowercase() {
+            byte.to_ascii_uppercase()
+        } else {
+            byte.to_ascii_lowercase()
+        }
     };
     let other: Vec<u8> = name.as_bytes().iter().map(turn).collect();
     EntryName::new(&other).ok().filter(|other| other != name)
@@ -325,26 +371,40 @@ fn read_pieces(file: &OwnedFd, expected: u64, mut take: impl FnMut(&[u8])) -> ru
     }
 }
 
-/// A change time says nothing here: renaming a file sets it.
+/// The change time is useless here: renaming a file sets it.
 fn version(stat: &Stat) -> (i64, i64, u64) {
     (stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
 }
 
 fn target(directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> rustix::io::Result<Option<Seen>> {
     let target = rustix::fs::readlinkat(directory, name, Vec::new())?;
-    Ok(Some(seen(Print::Symlink { target: Raw::from(target.as_bytes()) }, stat, None)))
+    Ok(Some(seen(
+        Print::Symlink {
+            target: StoredBytes::from(target.as_bytes()),
+        },
+        stat,
+        None,
+    )))
 }
 
 fn seen(print: Print, stat: &Stat, bytes: Option<Bytes>) -> Seen {
     let meta = meta(stat, avfs_core::Xattrs::default());
-    let version = Version {
+    let version = HostVersion {
         inode: stat.st_ino,
         size: stat.st_size as u64,
         mode: stat.st_mode,
         ctime: (stat.st_ctime, stat.st_ctime_nsec as i64),
     };
     let key = FileKey::of(stat);
-    Seen { print, owner: (meta.uid, meta.gid), mode: meta.mode, mtime: meta.mtime, key, version, bytes }
+    Seen {
+        print,
+        owner: (meta.uid, meta.gid),
+        mode: meta.mode,
+        mtime: meta.mtime,
+        key,
+        version,
+        bytes,
+    }
 }
 
 #[cfg(test)]
@@ -356,7 +416,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let top = place.path().join("Project");
         std::fs::create_dir_all(top.join("empty/12")).unwrap();
-        let host = Host::open(&top).unwrap();
+        let host = HostFiles::open(&top).unwrap();
         let folds = |path: &str| host.folds(&TreePath::parse(path.as_bytes()).unwrap()).unwrap();
         // By names in the directory itself, in one above it, and by the name of the directory of the project.
         assert!(!folds(".VSCODE/tasks.json") && !folds("empty/12/.VSCODE/tasks.json"));

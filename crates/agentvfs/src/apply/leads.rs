@@ -1,5 +1,5 @@
-//! Files that the host runs under another name: a link of the user's (`.vscode` that leads to `tools/vscode`) or a
-//! setting of git (`core.hooksPath`) leads to them. Who changes them changes what is run.
+//! Files that the host runs under another name: a link of the user's (`.vscode` that leads to `tools/vscode`)
+//! or a setting of git (`core.hooksPath`) refers to them. Changing them changes what is run.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -11,12 +11,12 @@ use avfs_core::rules::Preset;
 use avfs_core::spelling::{folded_path, is_git_directory};
 use avfs_core::{EntryName, TreePath};
 
-use super::guarded::GuardReason;
+use crate::error::GuardReason;
 use crate::git::{GitError, GitLeads};
 
-/// How many links are followed on one way, as the kernel does.
+/// How many links are followed on one path, as in the kernel.
 const LINKS_MAX: usize = 40;
-/// How deep directories such as `.idea` are looked into.
+/// How deep directories such as `.idea` are searched.
 const DEPTH_MAX: usize = 8;
 
 /// Where guarded names of the host lead to in a project.
@@ -28,7 +28,7 @@ pub(crate) struct Leads {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Lead {
-    /// Folded: some file systems do not tell all names apart.
+    /// Folded: some file systems do not distinguish all names.
     to: TreePath,
     by: LedBy,
 }
@@ -41,28 +41,35 @@ enum LedBy {
     Git(String),
 }
 
-/// What a change makes of a path.
+/// The result of a change at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Becomes {
     Nothing,
     Directory,
     File,
-    /// What is below it comes from elsewhere: a symbolic link, or a submodule.
+    /// Its contents come from elsewhere: a symbolic link, or a submodule.
     Link,
 }
 
 impl Leads {
-    /// Looks at a project as it is on the host, for changes of these paths: at the links in the directories on the way to
-    /// them, at those that git tracks, and at what git is led to.
+    /// Examines a project on the host, for changes of these paths: the links in the directories on the way to
+    /// them, the links that git tracks, and the files to which git's settings refer.
     pub(crate) fn of<'p>(
         project: &Path,
         changed: impl Iterator<Item = &'p TreePath>,
     ) -> Result<Leads, GitError> {
         let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
-        let mut leads = Leads { project: project.clone(), all: BTreeSet::new() };
+        let mut leads = Leads {
+            project: project.clone(),
+            all: BTreeSet::new(),
+        };
         let around = GitLeads::around(&project)?;
         let outside = around.as_ref().map_or(&project, |git| &git.top).clone();
-        for top in project.ancestors().skip(1).take_while(|above| above.starts_with(&outside)) {
+        for top in project
+            .ancestors()
+            .skip(1)
+            .take_while(|above| above.starts_with(&outside))
+        {
             leads.look_into(top, &TreePath::root(), 0);
         }
         around.into_iter().for_each(|git| leads.take(git));
@@ -92,15 +99,21 @@ impl Leads {
         self.follow(to, &LedBy::Link(link.clone()));
     }
 
-    /// Whether a link at a path matters.
+    /// Whether a link at a path is relevant.
     pub(crate) fn concern(link: &TreePath) -> bool {
         is_looked_for(link)
     }
 
     /// Looks for links at names that tools look for, in a directory below `top` and in those that tools look into.
     fn look_into(&mut self, top: &Path, directory: &TreePath, depth: usize) {
-        for entry in fs::read_dir(on_host(top, directory)).into_iter().flatten().flatten() {
-            let Ok(name) = EntryName::new(entry.file_name().as_bytes()) else { continue };
+        for entry in fs::read_dir(on_host(top, directory))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let Ok(name) = EntryName::new(entry.file_name().as_bytes()) else {
+                continue;
+            };
             let path = directory.join(&name);
             if is_git_directory(name.as_bytes()) || !is_looked_for(&path) {
                 continue;
@@ -131,7 +144,10 @@ impl Leads {
                     if target.is_absolute() {
                         at = PathBuf::from("/");
                     }
-                    names(&target).into_iter().rev().for_each(|name| rest.push_front(name));
+                    names(&target)
+                        .into_iter()
+                        .rev()
+                        .for_each(|name| rest.push_front(name));
                 }
                 // No link, or nothing yet.
                 Ok(_) | Err(_) => at = place,
@@ -141,20 +157,29 @@ impl Leads {
     }
 
     fn note(&mut self, place: &Path, by: &LedBy) {
-        let Ok(below) = place.strip_prefix(&self.project) else { return };
-        let Ok(to) = TreePath::parse(below.as_os_str().as_bytes()) else { return };
+        let Ok(below) = place.strip_prefix(&self.project) else {
+            return;
+        };
+        let Ok(to) = TreePath::parse(below.as_os_str().as_bytes()) else {
+            return;
+        };
         // A setting that names the project itself would guard everything.
         let is_everything = to.is_root() && matches!(by, LedBy::Git(_));
         let is_itself = matches!(by, LedBy::Link(link) if *link == to);
         if !is_everything && !is_itself {
-            self.all.insert(Lead { to: in_one_spelling(&to), by: by.clone() });
+            self.all.insert(Lead {
+                to: in_one_spelling(&to),
+                by: by.clone(),
+            });
         }
     }
 
     /// Why a change of a path changes what the host runs.
     pub(crate) fn reason(&self, path: &TreePath, becomes: Becomes) -> Option<GuardReason> {
         let folded = in_one_spelling(path);
-        self.all.iter().find_map(|lead| lead.reason(path, &folded, becomes))
+        self.all
+            .iter()
+            .find_map(|lead| lead.reason(path, &folded, becomes))
     }
 }
 
@@ -186,7 +211,9 @@ impl Lead {
 
 /// Whether tools of the host look for a name, or for others below it.
 fn is_looked_for(path: &TreePath) -> bool {
-    in_any_spelling(path, |path| Preset::names_run_by_host(path) || Preset::may_hold_run_by_host(path))
+    in_any_spelling(path, |path| {
+        Preset::names_run_by_host(path) || Preset::may_hold_run_by_host(path)
+    })
 }
 
 fn in_one_spelling(path: &TreePath) -> TreePath {

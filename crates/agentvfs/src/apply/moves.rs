@@ -1,6 +1,6 @@
-//! Moving entries between names: the only calls that change what a name in the directory stands for.
+//! Moving entries between names: the only calls that change the entries of names in the directory.
 //!
-//! None of them follows a symbolic link, and none overwrites: what comes out is always under another name.
+//! None of them follows a symbolic link, and none overwrites: a replaced entry is always under another name.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ use rustix::io::{Errno, Result};
 
 use super::host::FileKey;
 use crate::digest::{Extents, HostFile};
-use crate::transfer::host_file::{stat_of, xattrs};
+use avfs_transfer::host_file::{stat_of, xattrs};
 
 /// A name in an open directory.
 #[derive(Clone, Copy)]
@@ -20,30 +20,39 @@ pub(super) struct Spot<'a> {
 }
 
 impl<'a> Spot<'a> {
-    pub fn new(directory: &'a OwnedFd, name: &'a [u8]) -> Spot<'a> {
-        Spot { directory: directory.as_fd(), name }
+    pub(super) fn new(directory: &'a OwnedFd, name: &'a [u8]) -> Spot<'a> {
+        Spot {
+            directory: directory.as_fd(),
+            name,
+        }
     }
 
-    pub fn stat(self) -> Result<Option<Stat>> {
+    pub(super) fn stat(self) -> Result<Option<Stat>> {
         match stat_of(self.directory, self.name) {
             Err(Errno::NOENT) => Ok(None),
             stat => stat.map(Some),
         }
     }
 
-    pub fn key(self) -> Result<Option<FileKey>> {
+    pub(super) fn key(self) -> Result<Option<FileKey>> {
         Ok(self.stat()?.as_ref().map(FileKey::of))
     }
 
-    pub fn unlink(self) -> Result<()> {
+    pub(super) fn unlink(self) -> Result<()> {
         rustix::fs::unlinkat(self.directory, self.name, AtFlags::empty())
     }
 
-    /// Gives an entry the present time. One that belongs to somebody else keeps its own.
-    pub fn touch(self) -> Result<()> {
-        let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW as _ };
+    /// Gives an entry the present time. An entry of another owner keeps its own.
+    pub(super) fn touch(self) -> Result<()> {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_NOW as _,
+        };
         // With one of the two alone, the right to write would not be enough.
-        let times = Timestamps { last_access: now, last_modification: now };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
         let set = rustix::fs::utimensat(self.directory, self.name, &times, AtFlags::SYMLINK_NOFOLLOW);
         match set {
             Err(Errno::PERM | Errno::ACCESS) => Ok(()),
@@ -51,12 +60,12 @@ impl<'a> Spot<'a> {
         }
     }
 
-    pub fn remove_directory(self) -> Result<()> {
+    pub(super) fn remove_directory(self) -> Result<()> {
         rustix::fs::unlinkat(self.directory, self.name, AtFlags::REMOVEDIR)
     }
 }
 
-/// How entries change places here: at once, or on file systems that cannot, in two steps.
+/// How entries change places here: atomically, or on file systems that cannot, in two steps.
 pub(super) struct Moves<'a> {
     in_two_steps: AtomicBool,
     /// Is called between two steps.
@@ -64,24 +73,28 @@ pub(super) struct Moves<'a> {
 }
 
 impl<'a> Moves<'a> {
-    pub fn new(between: &'a dyn Fn()) -> Moves<'a> {
-        Moves { in_two_steps: AtomicBool::new(false), between }
+    pub(super) fn new(between: &'a dyn Fn()) -> Moves<'a> {
+        Moves {
+            in_two_steps: AtomicBool::new(false),
+            between,
+        }
     }
 
     /// Whether something was done in two steps because the file system cannot do it in one.
-    pub fn was_in_two_steps(&self) -> bool {
+    pub(super) fn was_in_two_steps(&self) -> bool {
         self.in_two_steps.load(Ordering::Relaxed)
     }
 
     /// Gives an entry a name that must be free.
-    pub fn to_free_name(&self, from: Spot<'_>, to: Spot<'_>) -> Result<()> {
+    pub(super) fn to_free_name(&self, from: Spot<'_>, to: Spot<'_>) -> Result<()> {
         match rename(from, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS) => {}
             outcome => return outcome,
         }
         self.in_two_steps.store(true, Ordering::Relaxed);
-        let is_directory =
-            from.stat()?.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+        let is_directory = from
+            .stat()?
+            .is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
         if is_directory {
             // Over a file it fails, and over an empty directory nothing is lost.
             return rename(from, to, RenameFlags::empty());
@@ -92,13 +105,19 @@ impl<'a> Moves<'a> {
     }
 
     /// Two entries change their names. Without help of the file system, `aside` has the second one for a moment.
-    pub fn exchange(&self, one: Spot<'_>, other: Spot<'_>, aside: Spot<'_>) -> Result<()> {
+    pub(super) fn exchange(&self, one: Spot<'_>, other: Spot<'_>, aside: Spot<'_>) -> Result<()> {
         match rename(one, other, RenameFlags::EXCHANGE) {
             Err(Errno::INVAL | Errno::NOSYS) => {}
             outcome => return outcome,
         }
         self.in_two_steps.store(true, Ordering::Relaxed);
-        rustix::fs::linkat(other.directory, other.name, aside.directory, aside.name, AtFlags::empty())?;
+        rustix::fs::linkat(
+            other.directory,
+            other.name,
+            aside.directory,
+            aside.name,
+            AtFlags::empty(),
+        )?;
         (self.between)();
         rename(one, other, RenameFlags::empty())?;
         (self.between)();
@@ -107,9 +126,10 @@ impl<'a> Moves<'a> {
 }
 
 fn rename(from: Spot<'_>, to: Spot<'_>, flags: RenameFlags) -> Result<()> {
-    match flags.is_empty() {
-        true => rustix::fs::renameat(from.directory, from.name, to.directory, to.name),
-        false => rustix::fs::renameat_with(from.directory, from.name, to.directory, to.name, flags),
+    if flags.is_empty() {
+        rustix::fs::renameat(from.directory, from.name, to.directory, to.name)
+    } else {
+        rustix::fs::renameat_with(from.directory, from.name, to.directory, to.name, flags)
     }
 }
 
@@ -136,8 +156,8 @@ pub(super) fn duplicate(from: Spot<'_>, to: Spot<'_>) -> Result<()> {
     }
 }
 
-/// Copies a file or symbolic link with everything that belongs to it. One that is written to meanwhile is
-/// copied again.
+/// Copies a file or symbolic link with everything that belongs to it. A file that is written to
+/// meanwhile is copied again.
 fn copy(from: Spot<'_>, to: Spot<'_>) -> Result<()> {
     let stat = stat_of(from.directory, from.name)?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
@@ -187,10 +207,13 @@ fn copy_bytes(source: &mut std::fs::File, target: &mut std::fs::File) -> std::io
 fn copy_attributes(source: &std::fs::File, target: &std::fs::File, stat: &Stat) -> Result<()> {
     let is_root = rustix::process::geteuid().is_root();
     if is_root {
-        let owner = (rustix::fs::Uid::from_raw(stat.st_uid), rustix::fs::Gid::from_raw(stat.st_gid));
+        let owner = (
+            rustix::fs::Uid::from_raw(stat.st_uid),
+            rustix::fs::Gid::from_raw(stat.st_gid),
+        );
         rustix::fs::fchown(target, Some(owner.0), Some(owner.1))?;
     }
-    // An attribute that this file system does not know is left behind.
+    // An attribute that this file system does not support is dropped.
     let attributes = xattrs(source).unwrap_or_default();
     for (name, value) in attributes.iter() {
         let _ = rustix::fs::fsetxattr(target, name, value, XattrFlags::empty());
@@ -201,7 +224,13 @@ fn copy_attributes(source: &std::fs::File, target: &std::fs::File, stat: &Stat) 
 
 fn times_of(stat: &Stat) -> Timestamps {
     Timestamps {
-        last_access: Timespec { tv_sec: stat.st_atime, tv_nsec: stat.st_atime_nsec as _ },
-        last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ },
+        last_access: Timespec {
+            tv_sec: stat.st_atime,
+            tv_nsec: stat.st_atime_nsec as _,
+        },
+        last_modification: Timespec {
+            tv_sec: stat.st_mtime,
+            tv_nsec: stat.st_mtime_nsec as _,
+        },
     }
 }

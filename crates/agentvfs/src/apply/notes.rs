@@ -1,20 +1,24 @@
-//! What is not applied as the task has it.
+//! Changes that are not applied exactly as the task made them.
 
 use std::fmt;
 
 use avfs_core::{TreePath, printable};
 
+/// A path that is not applied, or not as it is in the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
+    /// The path.
     pub path: TreePath,
+    /// Why.
     pub reason: Reason,
 }
 
+/// Why a path is not applied, or not as it is in the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The repository itself is never applied as files.
     Git,
-    /// This file system takes it for another path, which agents cannot write.
+    /// This file system treats it as another path, which agents cannot write.
     Spelling(TreePath),
     /// A pipe, a socket or a device.
     Special,
@@ -48,7 +52,10 @@ impl fmt::Display for Reason {
         match self {
             Reason::Git => f.write_str("not applied: a repository is never applied as files"),
             Reason::Spelling(meant) => {
-                write!(f, "not applied: this file system takes it for {meant}, which agents cannot write")
+                write!(
+                    f,
+                    "not applied: this file system takes it for {meant}, which agents cannot write"
+                )
             }
             Reason::Special => f.write_str("not applied: a pipe, socket or device"),
             Reason::PrivilegeDropped => f.write_str("applied without its setuid and setgid bits"),
@@ -67,7 +74,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// Whether a symbolic link at a path names something outside of the directory, as far as its text tells.
+/// Whether a symbolic link at a path refers to something outside of the directory, as far as its text shows.
 pub(super) fn leads_outside(path: &TreePath, target: &[u8]) -> bool {
     if target.starts_with(b"/") {
         return true;

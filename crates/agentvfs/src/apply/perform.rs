@@ -1,4 +1,5 @@
-//! One step after the other: the new entry gets its place, and what comes out is looked at again and kept.
+//! One step after the other: the new entry is moved to its place, and the replaced one is compared again and
+//! kept.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,56 +9,72 @@ use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::carry::{Moment, Watch};
-use super::error::ApplyError;
-use super::host::Host;
+use super::carry::{ApplyWatch, Moment};
+use super::host::HostFiles;
 use super::ledger::Folder;
 use super::left::LeftFile;
 use super::moves::{Moves, Spot, carry};
 use super::print::Print;
 use super::stage::waiting_name;
-use super::step::{Action, DirectoryTime, Journal, LeftTime, Step};
-use crate::transfer::host_file::meta;
-use crate::transfer::host_place::{chmod_unopened, times};
+use super::step::{ApplyJournal, ApplyStep, DirectoryTime, LeftTime, StepAction};
+use crate::error::ApplyError;
+use crate::error::Error;
+use avfs_transfer::host_file::meta;
+use avfs_transfer::host_place::{chmod_unopened, times};
 
 /// Why a step was not done.
 pub(super) enum Hitch {
     Overtaken(TreePath),
-    Failed(ApplyError),
+    Failed(Error),
+    /// Every step was done, and the store does not say whether it has the record of it.
+    Unknown {
+        first: Box<Error>,
+        reason: Box<Error>,
+    },
 }
 
 impl From<ApplyError> for Hitch {
     fn from(error: ApplyError) -> Hitch {
-        Hitch::Failed(error)
+        Hitch::Failed(error.into())
     }
 }
 
 pub(super) struct Perform<'a> {
-    pub host: &'a Host,
+    pub host: &'a HostFiles,
     pub folder: &'a Folder,
     pub moves: &'a Moves<'a>,
-    pub watch: &'a dyn Watch,
+    pub watch: &'a dyn ApplyWatch,
     /// The large files that got their places.
     pub left: RefCell<Vec<LeftFile>>,
 }
 
 impl Perform<'_> {
-    pub fn step(&self, number: usize, step: &Step) -> Result<(), Hitch> {
-        let Some((parent, name)) = step.path.split_last() else { return self.top(step) };
+    pub(super) fn step(&self, number: usize, step: &ApplyStep) -> Result<(), Hitch> {
+        let Some((parent, name)) = step.path.split_last() else {
+            return self.top(step);
+        };
         let directory = self.directory(&parent)?;
         let target = Spot::new(&directory, name.as_bytes());
         let waiting = waiting_name(self.folder.id, number);
         match &step.action {
-            Action::MakeDirectory { .. } => {
+            StepAction::MakeDirectory { .. } => {
                 let anchor = self.directory(&step.anchor)?;
-                self.moved(self.moves.to_free_name(Spot::new(&anchor, &waiting), target), number, step)
+                self.moved(
+                    self.moves.to_free_name(Spot::new(&anchor, &waiting), target),
+                    number,
+                    step,
+                )
             }
-            Action::Put { over: None, .. } => {
+            StepAction::Put { over: None, .. } => {
                 let anchor = self.directory(&step.anchor)?;
                 self.arrives_now(Spot::new(&anchor, &waiting), step)?;
-                self.moved(self.moves.to_free_name(Spot::new(&anchor, &waiting), target), number, step)
+                self.moved(
+                    self.moves.to_free_name(Spot::new(&anchor, &waiting), target),
+                    number,
+                    step,
+                )
             }
-            Action::Put { over: Some(over), .. } => {
+            StepAction::Put { over: Some(over), .. } => {
                 let anchor = self.directory(&step.anchor)?;
                 let (new, aside) = (Spot::new(&anchor, &waiting), aside_name(&waiting));
                 self.arrives_now(new, step)?;
@@ -65,38 +82,43 @@ impl Perform<'_> {
                 self.moved(exchanged, number, step)?;
                 self.keep(new, over, number, step)
             }
-            Action::Remove { was } => {
+            StepAction::Remove { was } => {
                 let old = Spot::new(&directory, &waiting);
                 self.moved(self.moves.to_free_name(target, old), number, step)?;
                 self.keep(old, was, number, step)
             }
-            Action::Rename { from, was, .. } => self.rename(from, target, was, number, step),
-            Action::RemoveDirectory { .. } => self.moved(target.remove_directory(), number, step),
-            Action::SetMode { from, to } => self.set_mode(target, *from, *to, number, step),
+            StepAction::Rename { from, was, .. } => self.rename(from, target, was, number, step),
+            StepAction::RemoveDirectory { .. } => self.moved(target.remove_directory(), number, step),
+            StepAction::SetMode { from, to } => self.set_mode(target, *from, *to, number, step),
         }
     }
 
     /// The topmost directory has a mode, and nothing else that could be changed.
-    fn top(&self, step: &Step) -> Result<(), Hitch> {
-        let Action::SetMode { to, .. } = step.action else { return Ok(()) };
+    fn top(&self, step: &ApplyStep) -> Result<(), Hitch> {
+        let StepAction::SetMode { to, .. } = step.action else {
+            return Ok(());
+        };
         let directory = self.host.directory(&step.path)?;
         let changed = rustix::fs::fchmod(&directory, Mode::from_raw_mode(to));
         changed.map_err(|errno| self.host.failed("setting the mode of", &step.path, errno))?;
         Ok(())
     }
 
-    /// Build tools go by times: contents that arrive must be newer than what was built from the ones before, whenever they
-    /// were written. So the time is not that of the task, nor that of the moment in which the entry was made.
-    fn arrives_now(&self, new: Spot<'_>, step: &Step) -> Result<(), Hitch> {
-        let failed = |errno| Hitch::Failed(self.host.failed("setting the time of", &step.path, errno));
+    /// Build tools compare times: new contents must be newer than everything that was built from the old
+    /// ones, whenever they were written. So the time is neither the task's, nor that of the moment in which
+    /// the entry was created.
+    fn arrives_now(&self, new: Spot<'_>, step: &ApplyStep) -> Result<(), Hitch> {
+        let failed = |errno| Hitch::from(self.host.failed("setting the time of", &step.path, errno));
         new.touch().map_err(failed)?;
-        // From here on nothing of it changes but what somebody else does to it.
+        // From here on only other programs can change it.
         let stat = new.stat().map_err(failed)?;
-        self.left.borrow_mut().extend(stat.and_then(|stat| LeftFile::of(&step.path, &stat)));
+        self.left
+            .borrow_mut()
+            .extend(stat.and_then(|stat| LeftFile::of(&step.path, &stat)));
         Ok(())
     }
 
-    /// A directory that is not what it was is somebody's doing.
+    /// If a directory has changed, another program did it.
     fn directory(&self, path: &TreePath) -> Result<OwnedFd, Hitch> {
         self.host.directory(path).map_err(|error| match error {
             ApplyError::Host { ref source, .. }
@@ -106,11 +128,11 @@ impl Perform<'_> {
             {
                 Hitch::Overtaken(path.clone())
             }
-            error => Hitch::Failed(error),
+            error => error.into(),
         })
     }
 
-    fn moved(&self, outcome: rustix::io::Result<()>, number: usize, step: &Step) -> Result<(), Hitch> {
+    fn moved(&self, outcome: rustix::io::Result<()>, number: usize, step: &ApplyStep) -> Result<(), Hitch> {
         match outcome {
             Ok(()) => {
                 self.watch.passed(Moment::Moved(number));
@@ -119,13 +141,13 @@ impl Perform<'_> {
             Err(Errno::EXIST | Errno::NOENT | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {
                 Err(Hitch::Overtaken(step.path.clone()))
             }
-            Err(errno) => Err(Hitch::Failed(self.host.failed("replacing", &step.path, errno))),
+            Err(errno) => Err(Hitch::from(self.host.failed("replacing", &step.path, errno))),
         }
     }
 
-    /// Keeps what came out, if it is what was expected.
-    fn keep(&self, old: Spot<'_>, expected: &Print, number: usize, step: &Step) -> Result<(), Hitch> {
-        let failed = |errno| Hitch::Failed(self.host.failed("keeping", &step.path, errno));
+    /// Keeps the replaced entry, if it is the expected one.
+    fn keep(&self, old: Spot<'_>, expected: &Print, number: usize, step: &ApplyStep) -> Result<(), Hitch> {
+        let failed = |errno| Hitch::from(self.host.failed("keeping", &step.path, errno));
         let came_out = match self.host.look_at(old.directory, old.name) {
             Ok(seen) => seen,
             Err(Errno::BUSY) => None,
@@ -135,25 +157,34 @@ impl Perform<'_> {
             return Err(Hitch::Overtaken(step.path.clone()));
         }
         let (kept, name) = (self.folder.kept()?, number.to_string());
-        carry(old, Spot::new(&kept, name.as_bytes())).map_err(failed)?;
+        carry(old, Spot::new(&kept, name.as_bytes())).map_err(|errno| match errno {
+            // It is copied where the store is on another disk, and that one is full.
+            Errno::NOSPC | Errno::DQUOT => {
+                let place = self.folder.kept_path(number);
+                ApplyError::host("keeping what is replaced in", place, errno).into()
+            }
+            errno => failed(errno),
+        })?;
         self.watch.passed(Moment::Kept(number));
         Ok(())
     }
 
-    /// The name is free, and what is at the old one is what was looked at; otherwise it goes back.
+    /// The name is free, and the entry at the old one is the compared one; otherwise it is moved back.
     fn rename(
         &self,
         from: &TreePath,
         target: Spot<'_>,
         was: &Print,
         number: usize,
-        step: &Step,
+        step: &ApplyStep,
     ) -> Result<(), Hitch> {
-        let Some((parent, name)) = from.split_last() else { return Ok(()) };
+        let Some((parent, name)) = from.split_last() else {
+            return Ok(());
+        };
         let directory = self.directory(&parent)?;
         let old = Spot::new(&directory, name.as_bytes());
         self.moved(self.moves.to_free_name(old, target), number, step)?;
-        let failed = |errno| Hitch::Failed(self.host.failed("renaming", from, errno));
+        let failed = |errno| Hitch::from(self.host.failed("renaming", from, errno));
         let found = match self.host.look_at(target.directory, target.name) {
             Ok(seen) => seen,
             Err(Errno::BUSY) => None,
@@ -162,7 +193,7 @@ impl Perform<'_> {
         if found.is_some_and(|seen| seen.print == *was) {
             return Ok(());
         }
-        // Whoever changed it may have put another file there, which nobody would know again after a crash.
+        // If another program put a different file there, it could not be recognised after a crash.
         match self.moves.to_free_name(target, old) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(Errno::EXIST) => {
@@ -180,9 +211,9 @@ impl Perform<'_> {
         from: u32,
         to: u32,
         number: usize,
-        step: &Step,
+        step: &ApplyStep,
     ) -> Result<(), Hitch> {
-        let failed = |errno| Hitch::Failed(self.host.failed("setting the mode of", &step.path, errno));
+        let failed = |errno| Hitch::from(self.host.failed("setting the mode of", &step.path, errno));
         let now = target.stat().map_err(failed)?.map(|stat| stat.st_mode);
         match now {
             Some(now) if now & 0o777 == from => {
@@ -196,9 +227,9 @@ impl Perform<'_> {
     }
 
     /// Modes and times of directories, from below; returns the times that they were left with.
-    pub fn finish_directories(&self, journal: &Journal) -> Result<Vec<LeftTime>, ApplyError> {
-        let made = |step: &Step| match step.action {
-            Action::MakeDirectory { mode, .. } => Some((step.path.clone(), mode)),
+    pub(super) fn finish_directories(&self, journal: &ApplyJournal) -> Result<Vec<LeftTime>, ApplyError> {
+        let made = |step: &ApplyStep| match step.action {
+            StepAction::MakeDirectory { mode, .. } => Some((step.path.clone(), mode)),
             _ => None,
         };
         let made: HashMap<TreePath, u32> = journal.steps.iter().filter_map(made).collect();
@@ -216,13 +247,16 @@ impl Perform<'_> {
                 rustix::fs::futimens(&directory, &times(*want)).map_err(failed)?;
             }
             let stat = rustix::fs::fstat(&directory).map_err(failed)?;
-            left.push(LeftTime { path: path.clone(), mtime: meta(&stat, Default::default()).mtime });
+            left.push(LeftTime {
+                path: path.clone(),
+                mtime: meta(&stat, Default::default()).mtime,
+            });
         }
         Ok(left)
     }
 }
 
-/// The name of the old entry for a moment, where it cannot be exchanged at once.
+/// The temporary name of the old entry, if an atomic exchange is impossible.
 pub(super) fn aside_name(waiting: &[u8]) -> Vec<u8> {
     [waiting, b"-old"].concat()
 }

@@ -1,13 +1,13 @@
-//! What is known of one entry of a host directory: enough to tell whether it is still the same.
+//! The fingerprint of one entry of a host directory: enough to detect a change.
 
 use avfs_core::{Entry, EntryKind};
 use avfs_tree::{ObjectError, Objects};
 use serde::{Deserialize, Serialize};
 
-use crate::approvals::raw::Raw;
 use crate::digest;
+use crate::stored_bytes::StoredBytes;
 
-/// An entry by what it holds and who may use it. Times, owners and inode numbers are not in it.
+/// An entry by its contents and permissions. Times, owners and inode numbers are not included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Print {
@@ -17,7 +17,7 @@ pub(crate) enum Print {
         mode: u32,
     },
     Symlink {
-        target: Raw,
+        target: StoredBytes,
     },
     Directory,
     /// A pipe, a socket or a device.
@@ -25,19 +25,25 @@ pub(crate) enum Print {
 }
 
 impl Print {
-    pub fn of_file(bytes: &[u8], mode: u32) -> Print {
-        Print::File { size: bytes.len() as u64, digest: digest::of_bytes(bytes), mode }
+    pub(super) fn of_file(bytes: &[u8], mode: u32) -> Print {
+        Print::File {
+            size: bytes.len() as u64,
+            digest: digest::of_bytes(bytes),
+            mode,
+        }
     }
 
-    /// What an entry of a tree is as a file of the host.
-    pub fn of_entry(objects: &Objects, entry: &Entry) -> Result<Print, ObjectError> {
+    /// The fingerprint of an entry of a tree as a file of the host.
+    pub(super) fn of_entry(objects: &Objects, entry: &Entry) -> Result<Print, ObjectError> {
         Ok(match &entry.kind {
             EntryKind::File { size, content } => Print::File {
                 size: *size,
                 digest: digest::of_content(objects, *content, *size)?,
                 mode: entry.meta.mode & 0o777,
             },
-            EntryKind::Symlink { target } => Print::Symlink { target: Raw::from(&target[..]) },
+            EntryKind::Symlink { target } => Print::Symlink {
+                target: StoredBytes::from(&target[..]),
+            },
             EntryKind::Directory { .. } => Print::Directory,
             EntryKind::Fifo
             | EntryKind::Socket
@@ -46,26 +52,26 @@ impl Print {
         })
     }
 
-    /// Whether two entries hold the same, whoever may use them.
-    pub fn holds_the_same(&self, other: &Print) -> bool {
+    /// Whether two entries have the same contents, whatever their permissions.
+    pub(super) fn holds_the_same(&self, other: &Print) -> bool {
         match (self, other) {
             (Print::File { digest, .. }, Print::File { digest: other, .. }) => digest == other,
             (Print::Symlink { target }, Print::Symlink { target: other }) => target == other,
-            // Nothing is known of what a pipe or a device holds.
+            // The contents of a pipe or a device are unknown.
             (Print::Directory, Print::Directory) => true,
             _ => false,
         }
     }
 
-    pub fn mode(&self) -> Option<u32> {
+    pub(super) fn mode(&self) -> Option<u32> {
         match self {
             Print::File { mode, .. } => Some(*mode),
             Print::Symlink { .. } | Print::Directory | Print::Other => None,
         }
     }
 
-    /// Stands for what it holds, in a text.
-    pub fn digest_text(&self) -> String {
+    /// Represents its contents, in a text.
+    pub(super) fn digest_text(&self) -> String {
         match self {
             Print::File { digest, .. } => digest.clone(),
             Print::Symlink { target } => format!("link {}", blake3::hash(target.as_bytes()).to_hex()),
@@ -74,7 +80,7 @@ impl Print {
     }
 
     /// As a person would call it.
-    pub fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self {
             Print::File { .. } => "a file",
             Print::Symlink { .. } => "a symbolic link",

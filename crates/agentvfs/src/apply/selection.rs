@@ -1,4 +1,4 @@
-//! What of a task's changes is wanted: paths, and hunks of single files.
+//! The selected part of a task's changes: paths, and hunks of single files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,12 +8,13 @@ use std::str::FromStr;
 use avfs_core::TreePath;
 use bytes::Bytes;
 
-use super::error::ApplyError;
-use crate::patch::{Hunk, HunkLineKind, LineDiff, PatchOptions};
+use crate::error::ApplyError;
+use avfs_query::patch::{Hunk, HunkLineKind, LineDiff, PatchOptions};
 
 /// A hunk by its number, or one change in it: `2`, `2.1`. Both count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HunkNumber {
+    /// The number of the hunk in its file, from 1 on.
     pub hunk: usize,
     /// `None`: all of the hunk.
     pub change: Option<usize>,
@@ -39,8 +40,14 @@ impl FromStr for HunkNumber {
 
     fn from_str(text: &str) -> Result<HunkNumber, ParseIntError> {
         match text.split_once('.') {
-            Some((hunk, change)) => Ok(HunkNumber { hunk: hunk.parse()?, change: Some(change.parse()?) }),
-            None => Ok(HunkNumber { hunk: text.parse()?, change: None }),
+            Some((hunk, change)) => Ok(HunkNumber {
+                hunk: hunk.parse()?,
+                change: Some(change.parse()?),
+            }),
+            None => Ok(HunkNumber {
+                hunk: text.parse()?,
+                change: None,
+            }),
         }
     }
 }
@@ -48,35 +55,43 @@ impl FromStr for HunkNumber {
 /// All changes, or some of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// These files, and what is below these directories.
+    /// These files, and everything below these directories.
     pub paths: Vec<TreePath>,
     /// Of these files only the hunks with these numbers, from 1 on, as `avfs diff --patch` shows them.
     pub hunks: BTreeMap<TreePath, BTreeSet<HunkNumber>>,
 }
 
 impl Selection {
+    /// Whether nothing is left out.
     pub fn is_all(&self) -> bool {
         self.paths.is_empty() && self.hunks.is_empty()
     }
 
+    /// Whether the changes of a path are among them, or some of its hunks.
     pub fn wants(&self, path: &TreePath) -> bool {
         self.is_all() || self.hunks.contains_key(path) || self.paths.iter().any(|top| path.starts_with(top))
     }
 
-    /// The text with the chosen hunks of what differs, and the others left out.
+    /// The text with the chosen hunks, and the others left out.
     pub(super) fn chosen(
         &self,
         path: &TreePath,
         before: &Bytes,
         after: &Bytes,
     ) -> Result<Option<Vec<u8>>, ApplyError> {
-        let Some(numbers) = self.hunks.get(path) else { return Ok(None) };
+        let Some(numbers) = self.hunks.get(path) else {
+            return Ok(None);
+        };
         let hunks = LineDiff::compute(before, after, PatchOptions::default().context).hunks;
-        if let Some((number, reason)) =
-            numbers.iter().find_map(|number| Some((number, unknown(*number, &hunks)?)))
+        if let Some((number, reason)) = numbers
+            .iter()
+            .find_map(|number| Some((number, unknown(*number, &hunks)?)))
         {
             let reason = format!("there is no hunk {number}: {reason}");
-            return Err(ApplyError::BadHunks { path: path.clone(), reason });
+            return Err(ApplyError::BadHunks {
+                path: path.clone(),
+                reason,
+            });
         }
         let lines: Vec<&[u8]> = before.split_inclusive(|byte| *byte == b'\n').collect();
         let mut text = Vec::with_capacity(after.len());
@@ -93,7 +108,7 @@ impl Selection {
     }
 }
 
-/// Why there is no hunk or change of this number.
+/// Why this number does not name a hunk or change.
 fn unknown(number: HunkNumber, hunks: &[Hunk]) -> Option<String> {
     let Some(hunk) = number.hunk.checked_sub(1).and_then(|index| hunks.get(index)) else {
         return Some(format!("it has {}", hunks.len()));
@@ -112,13 +127,27 @@ fn write_chosen(text: &mut Vec<u8>, hunk: &Hunk, number: usize, numbers: &BTreeS
     let is_whole = numbers.contains(&HunkNumber::from(number));
     let mut position = 0;
     for (index, change) in hunk.changes().into_iter().enumerate() {
-        let is_chosen = is_whole || numbers.contains(&HunkNumber { hunk: number, change: Some(index + 1) });
-        let left_out = if is_chosen { HunkLineKind::Removed } else { HunkLineKind::Added };
-        let lines = hunk.lines[position..change.end].iter().filter(|line| line.kind != left_out);
+        let is_chosen = is_whole
+            || numbers.contains(&HunkNumber {
+                hunk: number,
+                change: Some(index + 1),
+            });
+        let left_out = if is_chosen {
+            HunkLineKind::Removed
+        } else {
+            HunkLineKind::Added
+        };
+        let lines = hunk.lines[position..change.end]
+            .iter()
+            .filter(|line| line.kind != left_out);
         text.extend(lines.flat_map(|line| line.text.iter().copied()));
         position = change.end;
     }
-    text.extend(hunk.lines[position..].iter().flat_map(|line| line.text.iter().copied()));
+    text.extend(
+        hunk.lines[position..]
+            .iter()
+            .flat_map(|line| line.text.iter().copied()),
+    );
 }
 
 #[cfg(test)]
@@ -132,7 +161,10 @@ mod tests {
     #[track_caller]
     fn check(numbers: &[&str], expected: Option<&str>) {
         let old: String = (0..40).map(|n| format!("{n}\n")).collect();
-        let new = old.replace("\n3\n", "\nthree\n").replace("\n20\n", "\n").replace("\n39\n", "\n39\nend\n");
+        let new = old
+            .replace("\n3\n", "\nthree\n")
+            .replace("\n20\n", "\n")
+            .replace("\n39\n", "\n39\nend\n");
         let new = new.replace("\n23\n", "\ntwenty-three\n");
         let selection = Selection {
             hunks: BTreeMap::from([(
@@ -144,9 +176,15 @@ mod tests {
         let chosen = selection.chosen(&path("f"), &Bytes::from(old.clone()), &Bytes::from(new));
         let added: Option<Vec<String>> = chosen.ok().flatten().map(|text| {
             let text = String::from_utf8(text).unwrap();
-            let gone = old.lines().filter(|line| !text.lines().any(|other| other == *line));
-            let came = text.lines().filter(|line| !old.lines().any(|other| other == *line));
-            gone.map(|line| format!("-{line}")).chain(came.map(|line| format!("+{line}"))).collect()
+            let gone = old
+                .lines()
+                .filter(|line| !text.lines().any(|other| other == *line));
+            let came = text
+                .lines()
+                .filter(|line| !old.lines().any(|other| other == *line));
+            gone.map(|line| format!("-{line}"))
+                .chain(came.map(|line| format!("+{line}")))
+                .collect()
         });
         assert_eq!(added.map(|lines| lines.join(" ")).as_deref(), expected);
     }
@@ -175,7 +213,10 @@ mod tests {
 
     #[test]
     fn a_directory_stands_for_what_is_below_it() {
-        let selection = Selection { paths: vec![path("src")], ..Selection::default() };
+        let selection = Selection {
+            paths: vec![path("src")],
+            ..Selection::default()
+        };
         assert!(selection.wants(&path("src/a/b")) && selection.wants(&path("src")));
         assert!(!selection.wants(&path("srcs")) && !selection.wants(&path("a")));
         assert!(Selection::default().wants(&path("a")));

@@ -1,41 +1,50 @@
-//! The three sides of a conflict, to be looked at and put together by a person.
+//! The three sides of a conflict, for a person who resolves it.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
-use avfs_core::merge::{MarkerStyle, is_text, line_conflicts};
+use avfs_core::merge::{MarkerStyle, SideNames, is_text, line_conflicts, merge_lines};
 use avfs_core::{Entry, EntryKind, SnapshotId, TreePath};
 use avfs_tree::ReadError;
 use bytes::Bytes;
 
-use super::error::ApplyError;
 use super::host::Look;
+use super::on_conflict::OnConflict;
 use super::plan::Plan;
 use super::print::Print;
 use super::three_way::{ThreeWay, promised_version};
+use crate::error::ApplyError;
 
-/// What one side has at a path.
+/// The version of one side at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SideText {
+    /// There is no entry.
     Nothing,
+    /// The text.
     Text(Bytes),
-    /// Something that is not shown as text: what it is, and how large a file is.
+    /// A version that is not shown as text: its kind, and the size of a file.
     Opaque {
+        /// The kind of the entry, in a word.
         kind: &'static str,
+        /// The size of a file.
         size: Option<u64>,
     },
-    /// The task never read what was there before it was changed here.
+    /// The task never read the original before it was changed here.
     Unknown,
 }
 
 /// A conflict with everything that a person needs to decide on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConflictSides {
+    /// The version that both sides had.
     pub base: SideText,
+    /// The version in the directory.
     pub here: SideText,
+    /// The version of the task.
     pub task: SideText,
     /// Both sides put together, with the base, between markers. `None` if they are not texts.
     pub marked: Option<Vec<u8>>,
-    /// Stands for what is here now: a decision holds for nothing else.
+    /// Identifies the current version here: a decision is valid only for that one.
     pub here_digest: String,
 }
 
@@ -44,22 +53,62 @@ pub struct ConflictSides {
 pub struct ConflictPlace {
     /// The number of the first line here, from 1 on.
     pub line: usize,
+    /// Unchanged lines before it.
     pub before: Vec<Bytes>,
+    /// The lines in the directory.
     pub here: Vec<Bytes>,
+    /// The lines that both sides had.
     pub base: Vec<Bytes>,
+    /// The lines of the task.
     pub task: Vec<Bytes>,
+    /// Unchanged lines after it.
     pub after: Vec<Bytes>,
+    /// The line numbers of the base, from 0: they identify the conflict.
+    pub base_range: Range<usize>,
 }
 
-/// What a person made of a conflict, looking at what was here then.
+/// The user's resolution of a conflict, based on the version that was here then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditedText {
+    /// The text.
     pub bytes: Vec<u8>,
+    /// The version in the directory that it was made for.
     pub here_digest: String,
 }
 
+/// The user's decisions on single conflicts of a text, based on the version that was here then. A conflict
+/// that is not among them is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenPlaces {
+    /// By [`ConflictPlace::base_range`].
+    pub places: Vec<(Range<usize>, OnConflict)>,
+    /// The version in the directory that they were made for.
+    pub here_digest: String,
+}
+
+impl ChosenPlaces {
+    /// The decision on a conflict. If only some hunks of the task are wanted, it may be a part of the
+    /// conflict that the user saw.
+    pub(super) fn choice(&self, base: &Range<usize>) -> Option<OnConflict> {
+        let mut about = self
+            .places
+            .iter()
+            .filter(|(place, _)| place.start <= base.end && base.start <= place.end)
+            .map(|(_, choice)| *choice);
+        let first = about.next()?;
+        about.all(|other| other == first).then_some(first)
+    }
+
+    /// The common decision on all of them, if there is one.
+    pub(super) fn of_all(&self) -> Option<OnConflict> {
+        let (_, first) = self.places.first()?;
+        let mut others = self.places.iter().map(|(_, choice)| choice);
+        others.all(|other| other == first).then_some(*first)
+    }
+}
+
 impl Plan {
-    /// What the sides have at a path that is in conflict.
+    /// The versions of the sides at a path that is in conflict.
     pub fn sides(&self, path: &TreePath) -> Result<ConflictSides, ApplyError> {
         let application = &self.application;
         let moved = HashSet::new();
@@ -69,6 +118,7 @@ impl Plan {
             task: application.options.own_name(),
             moved: &moved,
             edited: None,
+            places: None,
         };
         let before = self.entry(application.base, path)?;
         let after = self.entry(application.theirs, path)?;
@@ -95,7 +145,13 @@ impl Plan {
         };
         let marked =
             marked.map(|(base, here, task)| three_way.put_together(&base, here, task, MarkerStyle::Diff3).0);
-        Ok(ConflictSides { base, here, task, marked, here_digest })
+        Ok(ConflictSides {
+            base,
+            here,
+            task,
+            marked,
+            here_digest,
+        })
     }
 
     fn entry(&self, snapshot: SnapshotId, path: &TreePath) -> Result<Option<Entry>, ApplyError> {
@@ -119,29 +175,65 @@ fn text_of(three_way: &ThreeWay<'_>, path: &TreePath, entry: &Entry) -> Result<S
         None => {
             let is_file = matches!(entry.kind, EntryKind::File { .. });
             let kind = if is_file { "a file" } else { kind_of(entry) };
-            SideText::Opaque { kind, size: is_file.then(|| entry.size()) }
+            SideText::Opaque {
+                kind,
+                size: is_file.then(|| entry.size()),
+            }
         }
     })
 }
 
 fn kind_of(entry: &Entry) -> &'static str {
-    if entry.is_directory() { Print::Directory.kind() } else { Print::Other.kind() }
+    if entry.is_directory() {
+        Print::Directory.kind()
+    } else {
+        Print::Other.kind()
+    }
 }
 
 fn here_of(look: Look) -> (SideText, String) {
-    let Look::There(seen) = look else { return (SideText::Nothing, "nothing".to_owned()) };
+    let Look::There(seen) = look else {
+        return (SideText::Nothing, "nothing".to_owned());
+    };
     let digest = seen.print.digest_text();
     let side = match (&seen.print, &seen.bytes) {
         (Print::File { .. }, Some(bytes)) if is_text(bytes) => SideText::Text(bytes.clone()),
-        (Print::File { size, .. }, _) => SideText::Opaque { kind: "a file", size: Some(*size) },
+        (Print::File { size, .. }, _) => SideText::Opaque {
+            kind: "a file",
+            size: Some(*size),
+        },
         (Print::Symlink { target }, _) => SideText::Text(Bytes::copy_from_slice(target.as_bytes())),
-        (print, _) => SideText::Opaque { kind: print.kind(), size: None },
+        (print, _) => SideText::Opaque {
+            kind: print.kind(),
+            size: None,
+        },
     };
     (side, digest)
 }
 
 impl ConflictSides {
-    /// The lines that both sides changed, with so many unchanged ones around them. Empty where the sides are not texts.
+    /// Whether the task changed lines of a text that the directory does not have yet and that do not
+    /// conflict.
+    pub fn has_other_changes(&self) -> bool {
+        let base = match &self.base {
+            SideText::Text(base) => base.clone(),
+            SideText::Nothing => Bytes::new(),
+            SideText::Opaque { .. } | SideText::Unknown => return false,
+        };
+        let (SideText::Text(here), SideText::Text(task)) = (&self.here, &self.task) else {
+            return false;
+        };
+        let names = SideNames {
+            ours: String::new(),
+            theirs: String::new(),
+            base: String::new(),
+            style: MarkerStyle::Ours,
+        };
+        merge_lines(&base, here, task, &names).merged != *here
+    }
+
+    /// The lines that both sides changed, with this many unchanged ones around them. Empty if the sides are
+    /// not texts.
     pub fn places(&self, context: usize) -> Vec<ConflictPlace> {
         let base = match &self.base {
             SideText::Text(base) => base.clone(),
@@ -162,6 +254,7 @@ impl ConflictSides {
                 base: base_lines[conflict.base.clone()].to_vec(),
                 task: task_lines[conflict.theirs.clone()].to_vec(),
                 after: here_lines[end..(end + context).min(here_lines.len())].to_vec(),
+                base_range: conflict.base.clone(),
             }
         };
         conflicts.iter().map(place).collect()
@@ -169,5 +262,7 @@ impl ConflictSides {
 }
 
 fn lines(text: &Bytes) -> Vec<Bytes> {
-    text.split_inclusive(|byte| *byte == b'\n').map(|line| text.slice_ref(line)).collect()
+    text.split_inclusive(|byte| *byte == b'\n')
+        .map(|line| text.slice_ref(line))
+        .collect()
 }

@@ -1,5 +1,5 @@
-//! New entries are made beside their places, with everything that belongs to them, before anything changes:
-//! what can go wrong because of room or rights goes wrong here.
+//! New entries are created beside their places, with all their attributes, before anything changes: failures
+//! for lack of space or permission happen here.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -10,25 +10,25 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use super::error::ApplyError;
-use super::host::Host;
+use super::host::HostFiles;
 use super::ledger::Folder;
 use super::moves::{Spot, duplicate};
 use super::print::Print;
-use super::record::ApplyId;
-use super::step::{Action, New, Staged, Step};
-use crate::transfer::Tally;
-use crate::transfer::host_file::{CAPABILITY, xattrs};
-use crate::transfer::host_place::{Fault, Made, Placer, write_at};
+use super::step::{ApplyStep, New, Staged, StepAction};
+use crate::error::ApplyError;
+use crate::error::ApplyId;
+use avfs_transfer::TransferTally;
+use avfs_transfer::host_file::{CAPABILITY, xattrs};
+use avfs_transfer::host_place::{EntryPlacer, PlaceFault, PlaceOutcome, write_at};
 
-/// More files than these are made durable all at once.
+/// More files than these are synced all together.
 const SYNCED_ONE_BY_ONE: usize = 16;
 
 pub(super) struct Stage<'a> {
-    pub host: &'a Host,
+    pub host: &'a HostFiles,
     pub objects: &'a Objects,
     pub id: ApplyId,
-    /// The folder of the apply that is taken back, if one is.
+    /// The folder of the apply that is undone, if any.
     pub earlier: Option<&'a Folder>,
     /// Where files are that will be renamed, by the path that they get.
     pub renamed: HashMap<&'a TreePath, &'a TreePath>,
@@ -41,19 +41,20 @@ pub(super) fn waiting_name(id: ApplyId, step: usize) -> Vec<u8> {
 
 impl Stage<'_> {
     /// Makes the new entry of a step, if it has one.
-    pub fn make(&self, number: usize, step: &Step) -> Result<Option<Staged>, ApplyError> {
+    pub(super) fn make(&self, number: usize, step: &ApplyStep) -> Result<Option<Staged>, ApplyError> {
         let name = waiting_name(self.id, number);
+        // Beside the deepest directory that exists, so that the later rename stays within one file system.
         let directory = self.host.directory(&step.anchor)?;
         let spot = Spot::new(&directory, &name);
         let print = match &step.action {
-            Action::Put { over, new } => self.make_entry(spot, step, over.is_some(), new, &directory)?,
-            Action::MakeDirectory { mode, owner } => {
+            StepAction::Put { over, new } => self.make_entry(spot, step, over.is_some(), new, &directory)?,
+            StepAction::MakeDirectory { mode, owner } => {
                 self.make_directory(spot, step, *mode, *owner, &directory)?
             }
-            Action::Remove { .. }
-            | Action::Rename { .. }
-            | Action::RemoveDirectory { .. }
-            | Action::SetMode { .. } => {
+            StepAction::Remove { .. }
+            | StepAction::Rename { .. }
+            | StepAction::RemoveDirectory { .. }
+            | StepAction::SetMode { .. } => {
                 return Ok(None);
             }
         };
@@ -65,12 +66,13 @@ impl Stage<'_> {
     fn make_entry(
         &self,
         spot: Spot<'_>,
-        step: &Step,
+        step: &ApplyStep,
         replaces: bool,
         new: &New,
         directory: &OwnedFd,
     ) -> Result<Print, ApplyError> {
         match new {
+            // Only a directory is made without contents, and that is another kind of step.
             New::Made => Err(self.host.failed("creating", &step.path, Errno::EXIST)),
             New::Stored { entry, keeps_xattrs } => {
                 let mut entry = entry.clone();
@@ -82,8 +84,15 @@ impl Stage<'_> {
                 Ok(Print::of_entry(self.objects, &entry)?)
             }
             New::Text { bytes, mode } => {
-                let kind = EntryKind::File { size: 0, content: Content::Empty };
-                let meta = Meta { mode: *mode, mtime: now(), ..Meta::default() };
+                let kind = EntryKind::File {
+                    size: 0,
+                    content: Content::Empty,
+                };
+                let meta = Meta {
+                    mode: *mode,
+                    mtime: now(),
+                    ..Meta::default()
+                };
                 let mut entry = Entry { meta, kind };
                 self.give_owner(&mut entry.meta, step, replaces, directory)?;
                 self.keep_xattrs(&mut entry, step);
@@ -91,7 +100,7 @@ impl Stage<'_> {
                 Ok(Print::of_file(bytes, *mode))
             }
             New::Kept { number, print } => {
-                let earlier = self.earlier.ok_or(ApplyError::NoPlace)?;
+                let earlier = self.earlier.ok_or(ApplyError::NothingKept)?;
                 let (kept, name) = (earlier.kept()?, number.to_string());
                 let from = Spot::new(&kept, name.as_bytes());
                 duplicate(from, spot)
@@ -102,23 +111,23 @@ impl Stage<'_> {
     }
 
     /// Where the file is now that the step is about.
-    fn present<'b>(&'b self, step: &'b Step) -> &'b TreePath {
+    fn present<'b>(&'b self, step: &'b ApplyStep) -> &'b TreePath {
         self.renamed.get(&step.path).copied().unwrap_or(&step.path)
     }
 
-    /// A file belongs to whom the one before did, and a new one to whom its directory does.
+    /// A file keeps the owner of its predecessor, and a new one gets the owner of its directory.
     fn give_owner(
         &self,
         meta: &mut Meta,
-        step: &Step,
+        step: &ApplyStep,
         replaces: bool,
         directory: &OwnedFd,
     ) -> Result<(), ApplyError> {
         let failed = |errno| self.host.failed("reading", &step.path, errno);
         let replaced = match (self.present(step).split_last(), replaces) {
-            (Some((parent, name)), true) => {
-                Spot::new(&self.host.directory(&parent)?, name.as_bytes()).stat().map_err(failed)?
-            }
+            (Some((parent, name)), true) => Spot::new(&self.host.directory(&parent)?, name.as_bytes())
+                .stat()
+                .map_err(failed)?,
             _ => None,
         };
         let stat = match replaced {
@@ -130,20 +139,28 @@ impl Stage<'_> {
     }
 
     /// Takes over the extended attributes of the file that is replaced, but no rights.
-    fn keep_xattrs(&self, entry: &mut Entry, step: &Step) {
+    fn keep_xattrs(&self, entry: &mut Entry, step: &ApplyStep) {
+        // Non-blocking, because opening a FIFO would otherwise wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Some((parent, name)) = self.present(step).split_last() else { return };
-        let Ok(directory) = self.host.directory(&parent) else { return };
-        let Ok(file) = rustix::fs::openat(directory, name.as_bytes(), flags, Mode::empty()) else { return };
+        let Some((parent, name)) = self.present(step).split_last() else {
+            return;
+        };
+        let Ok(directory) = self.host.directory(&parent) else {
+            return;
+        };
+        let Ok(file) = rustix::fs::openat(directory, name.as_bytes(), flags, Mode::empty()) else {
+            return;
+        };
         if let Ok(mut kept) = xattrs(&file) {
+            // File capabilities were granted to the old contents, not to the new ones.
             kept.remove(CAPABILITY);
             entry.meta.xattrs = kept;
         }
     }
 
-    fn placer<'a>(&'a self, tally: &'a Tally) -> Placer<'a> {
+    fn placer<'a>(&'a self, tally: &'a TransferTally) -> EntryPlacer<'a> {
         let user = (rustix::process::geteuid(), rustix::process::getegid());
-        Placer {
+        EntryPlacer {
             objects: self.objects,
             tally,
             progress: &(),
@@ -155,36 +172,49 @@ impl Stage<'_> {
         }
     }
 
-    fn place(&self, spot: Spot<'_>, entry: &Entry, step: &Step) -> Result<(), ApplyError> {
-        let tally = Tally::default();
-        let made = self.placer(&tally).place(spot.directory, spot.name, entry, step.path.as_bytes());
+    fn place(&self, spot: Spot<'_>, entry: &Entry, step: &ApplyStep) -> Result<(), ApplyError> {
+        let tally = TransferTally::default();
+        let made = self
+            .placer(&tally)
+            .place(spot.directory, spot.name, entry, step.path.as_bytes());
         match made.map_err(|fault| self.fault(fault, step))? {
-            Made::Yes => Ok(()),
-            Made::Exists | Made::Skipped => Err(self.host.failed("creating", &step.path, Errno::EXIST)),
+            PlaceOutcome::Yes => Ok(()),
+            PlaceOutcome::Exists | PlaceOutcome::Skipped => {
+                Err(self.host.failed("creating", &step.path, Errno::EXIST))
+            }
         }
     }
 
-    fn write_text(&self, spot: Spot<'_>, bytes: &[u8], meta: &Meta, step: &Step) -> Result<(), ApplyError> {
+    fn write_text(
+        &self,
+        spot: Spot<'_>,
+        bytes: &[u8],
+        meta: &Meta,
+        step: &ApplyStep,
+    ) -> Result<(), ApplyError> {
+        // A new file in any case: a name that waits there already is not ours.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(spot.directory, spot.name, flags, Mode::from_raw_mode(0o600));
         let file = file.map_err(|errno| self.host.failed("creating", &step.path, errno))?;
-        let tally = Tally::default();
-        let written = write_at(&file, bytes, 0)
-            .and_then(|()| self.placer(&tally).attributes(file.as_fd(), meta, step.path.as_bytes()));
+        let tally = TransferTally::default();
+        let written = write_at(&file, bytes, 0).and_then(|()| {
+            self.placer(&tally)
+                .attributes(file.as_fd(), meta, step.path.as_bytes())
+        });
         written.map_err(|fault| self.fault(fault, step))
     }
 
-    fn fault(&self, fault: Fault, step: &Step) -> ApplyError {
+    fn fault(&self, fault: PlaceFault, step: &ApplyStep) -> ApplyError {
         match fault {
-            Fault::Host(action, errno) => self.host.failed(action, &step.path, errno),
-            Fault::Object(source) => source.into(),
+            PlaceFault::Host(action, errno) => self.host.failed(action, &step.path, errno),
+            PlaceFault::Object(source) => source.into(),
         }
     }
 
     fn make_directory(
         &self,
         spot: Spot<'_>,
-        step: &Step,
+        step: &ApplyStep,
         mode: u32,
         owner: Option<(u32, u32)>,
         anchor: &OwnedFd,
@@ -198,7 +228,7 @@ impl Stage<'_> {
                 let (uid, gid) = owner.unwrap_or((above.st_uid, above.st_gid));
                 rustix::fs::fchown(&directory, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
             }
-            // What a directory inherits from the one above it stays.
+            // The bit that a directory inherits from its parent is kept.
             let inherited = rustix::fs::fstat(&directory)?.st_mode & 0o2000;
             // Until everything is in it, we must be able to write.
             rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode | inherited | 0o700))
@@ -208,19 +238,31 @@ impl Stage<'_> {
     }
 
     /// Makes everything durable that waits.
-    pub fn sync(&self, steps: &[Step], staged: &[Option<Staged>]) -> Result<(), ApplyError> {
-        let waiting = || steps.iter().enumerate().zip(staged).filter(|(_, staged)| staged.is_some());
+    pub(super) fn sync(&self, steps: &[ApplyStep], staged: &[Option<Staged>]) -> Result<(), ApplyError> {
+        let waiting = || {
+            steps
+                .iter()
+                .enumerate()
+                .zip(staged)
+                .filter(|(_, staged)| staged.is_some())
+        };
         let are_many = waiting().count() > SYNCED_ONE_BY_ONE;
         let mut file_systems = HashMap::new();
         for ((number, step), staged) in waiting() {
             let failed = |errno| self.host.failed("writing", &step.path, errno);
             let directory = self.host.directory(&step.anchor)?;
-            let is_file = matches!(staged, Some(Staged { print: Print::File { .. }, .. }));
+            let is_file = matches!(
+                staged,
+                Some(Staged {
+                    print: Print::File { .. },
+                    ..
+                })
+            );
             if are_many {
                 let device = rustix::fs::fstat(&directory).map_err(failed)?.st_dev;
                 file_systems.entry(device).or_insert((directory, step));
             } else if is_file {
-                // A mode may not let us read what we have written.
+                // The mode may not allow us to read what we have written.
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let name = waiting_name(self.id, number);
                 match rustix::fs::openat(&directory, &name[..], flags, Mode::empty()) {
@@ -237,6 +279,6 @@ impl Stage<'_> {
 }
 
 fn now() -> avfs_core::Timestamp {
-    use avfs_tree::Clock;
+    use avfs_tree::TreeClock;
     avfs_tree::SystemClock.now()
 }

@@ -1,5 +1,5 @@
-//! What is done to a directory, one step after the other, as data: a plan is a list of steps, and the same
-//! list, read back from the disk, is how an interrupted one is taken back.
+//! The changes of a directory, one step after the other, as data: a plan is a list of steps, and the same
+//! list, read back from the disk, is used to roll back an interrupted one.
 
 use avfs_core::{Entry, Timestamp, TreePath};
 use serde::{Deserialize, Serialize};
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 use super::host::FileKey;
 use super::print::Print;
 use super::record::ApplyRecord;
-use crate::approvals::raw::Raw;
 use crate::record::time;
+use crate::stored_bytes::StoredBytes;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Step {
+pub(crate) struct ApplyStep {
     #[serde(with = "tree_path")]
     pub path: TreePath,
     /// The directory in which the new entry is made before it gets its place: the deepest that is there.
     #[serde(with = "tree_path")]
     pub anchor: TreePath,
-    pub action: Action,
+    pub action: StepAction,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
-pub(crate) enum Action {
+pub(crate) enum StepAction {
     /// A new file or symbolic link, over the one that must be there, or over nothing.
     Put {
         over: Option<Print>,
@@ -56,13 +56,13 @@ pub(crate) enum Action {
     },
 }
 
-impl Step {
-    /// The path that has nothing any more when the step is done.
-    pub fn leaves(&self) -> Option<&TreePath> {
+impl ApplyStep {
+    /// The path that is free when the step is done.
+    pub(super) fn leaves(&self) -> Option<&TreePath> {
         match &self.action {
-            Action::Remove { .. } | Action::RemoveDirectory { .. } => Some(&self.path),
-            Action::Rename { from, .. } => Some(from),
-            Action::Put { .. } | Action::MakeDirectory { .. } | Action::SetMode { .. } => None,
+            StepAction::Remove { .. } | StepAction::RemoveDirectory { .. } => Some(&self.path),
+            StepAction::Rename { from, .. } => Some(from),
+            StepAction::Put { .. } | StepAction::MakeDirectory { .. } | StepAction::SetMode { .. } => None,
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) enum New {
     Stored { entry: Entry, keeps_xattrs: bool },
     /// A text that no tree has.
     Text { bytes: Vec<u8>, mode: u32 },
-    /// What an earlier apply has kept, by its number there.
+    /// An entry that an earlier apply has kept, by its number there.
     Kept { number: usize, print: Print },
 }
 
@@ -89,17 +89,17 @@ pub(crate) struct DirectoryTime {
     /// `None`: it is new.
     #[serde(with = "optional_time")]
     pub before: Option<Timestamp>,
-    /// `None`: what it gets by itself.
+    /// `None`: the time that it gets automatically.
     #[serde(with = "optional_time")]
     pub want: Option<Timestamp>,
 }
 
 /// Everything that is durable before the first change.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Journal {
-    pub into: Raw,
+pub(crate) struct ApplyJournal {
+    pub into: StoredBytes,
     pub top: FileKey,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ApplyStep>,
     pub directories: Vec<DirectoryTime>,
     pub record: ApplyRecord,
 }
@@ -125,14 +125,14 @@ pub(crate) mod tree_path {
     use avfs_core::TreePath;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::approvals::raw::Raw;
+    use crate::stored_bytes::StoredBytes;
 
-    pub fn serialize<S: Serializer>(path: &TreePath, serializer: S) -> Result<S::Ok, S::Error> {
-        Raw::from(path.as_bytes()).serialize(serializer)
+    pub(crate) fn serialize<S: Serializer>(path: &TreePath, serializer: S) -> Result<S::Ok, S::Error> {
+        StoredBytes::from(path.as_bytes()).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TreePath, D::Error> {
-        TreePath::parse(Raw::deserialize(deserializer)?.as_bytes()).map_err(serde::de::Error::custom)
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TreePath, D::Error> {
+        TreePath::parse(StoredBytes::deserialize(deserializer)?.as_bytes()).map_err(serde::de::Error::custom)
     }
 }
 
@@ -144,11 +144,16 @@ pub(crate) mod optional_tree_path {
     #[derive(Serialize, Deserialize)]
     struct Path(#[serde(with = "super::tree_path")] TreePath);
 
-    pub fn serialize<S: Serializer>(path: &Option<TreePath>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        path: &Option<TreePath>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         path.clone().map(Path).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TreePath>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<TreePath>, D::Error> {
         Ok(Option::<Path>::deserialize(deserializer)?.map(|Path(path)| path))
     }
 }
@@ -160,11 +165,16 @@ mod optional_time {
     #[derive(Serialize, Deserialize)]
     struct Time(#[serde(with = "crate::record::time")] Timestamp);
 
-    pub fn serialize<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        time: &Option<Timestamp>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         time.map(Time).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Timestamp>, D::Error> {
         Ok(Option::<Time>::deserialize(deserializer)?.map(|Time(time)| time))
     }
 }

@@ -1,55 +1,81 @@
-//! One path with three sides: as it was when the task began, as the task left it, and as it is here now.
+//! One path with three versions: the one with which the task began, the task's, and the current one here.
 
 use std::collections::HashSet;
 
-use avfs_core::merge::{MarkerStyle, Sides, is_text, merge_lines};
+use avfs_core::merge::{
+    ConflictPolicy, LineConflict, MarkerStyle, SideNames, is_text, line_conflicts, merge_lines,
+    merge_lines_choosing,
+};
 use avfs_core::{Content, Entry, EntryKind, Promise, PromiseId, Stamp, TreePath, Xattrs};
-use avfs_tree::{Kept, Objects, ReadError, content};
+use avfs_tree::{KeptPromise, Objects, ReadError, content};
 use bytes::Bytes;
 
-use super::conflict::{ConflictKind, OnConflict};
-use super::error::ApplyError;
 use super::host::{Look, Seen, TEXT_MAX};
+use super::on_conflict::OnConflict;
 use super::print::Print;
-use super::record::Deed;
+use super::record::AppliedAction;
 use super::selection::Selection;
-use super::sides::EditedText;
-use super::step::{Action, New};
-use crate::source::TICK;
+use super::sides::{ChosenPlaces, EditedText};
+use super::step::{New, StepAction};
+use crate::error::ApplyError;
+use crate::error::ConflictKind;
+use crate::host_source::TICK;
 
-/// What is to be done with a path.
+/// The action for a path.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum PathVerdict {
     Nothing,
-    Do(Action, Deed),
-    /// Both sides changed it; what was chosen is done, if something was and it can be.
-    Conflict(ConflictKind, Option<Settled>),
+    Do(StepAction, AppliedAction),
+    /// Both sides changed it; the chosen resolution is applied, if there is one and it is possible.
+    Conflict(ConflictKind, Option<ConflictChoice>),
 }
 
+/// The resolution of a conflict.
 #[derive(Debug)]
-pub(super) enum Settled {
-    Ours,
-    Do(Box<(Action, Deed)>),
+pub(super) struct ConflictChoice {
+    /// `None`: the version here stays.
+    pub action: Option<Box<(StepAction, AppliedAction)>>,
+    /// Whether the directory then has all of the task's changes to the path.
+    pub is_whole: bool,
 }
 
 pub(super) struct ThreeWay<'a> {
     pub objects: &'a Objects,
     pub selection: &'a Selection,
     pub task: &'a str,
-    /// Paths of which the user had another version when somebody first read them.
+    /// Paths that had been changed by the user before they were first read.
     pub moved: &'a HashSet<TreePath>,
-    /// What the user made of this path.
+    /// The user's own version of this path.
     pub edited: Option<&'a EditedText>,
+    /// The user's decisions on single conflicts of it.
+    pub places: Option<&'a ChosenPlaces>,
+}
+
+impl ConflictChoice {
+    /// For paths that can only stay as they are here, if that was chosen.
+    fn kept_here(choice: OnConflict) -> Option<ConflictChoice> {
+        (choice == OnConflict::Ours).then_some(ConflictChoice {
+            action: None,
+            is_whole: false,
+        })
+    }
+}
+
+/// Three texts that are merged line by line.
+struct ThreeTexts {
+    base: Bytes,
+    here: Bytes,
+    task: Bytes,
 }
 
 /// The task's side.
-struct Wanted {
+struct TaskSide {
     new: New,
     /// Other contents than at the beginning.
     changed: bool,
 }
 
-impl Wanted {
+impl TaskSide {
     /// Of files alone.
     fn mode(&self) -> Option<u32> {
         match &self.new {
@@ -69,7 +95,7 @@ impl Wanted {
         }
     }
 
-    /// Whether what is here holds the same. Files of other sizes are not read for it.
+    /// Whether the version here has the same contents. Files of different sizes are not read for that.
     fn is_held_by(&self, objects: &Objects, here: &Print) -> Result<bool, ApplyError> {
         Ok(match (&self.new, here) {
             (New::Stored { entry, .. }, Print::File { size, .. }) if entry.size() != *size => false,
@@ -82,108 +108,209 @@ impl Wanted {
 
 impl ThreeWay<'_> {
     /// A file or link that the task removed, or put a directory in the place of.
-    pub fn leave(
+    pub(super) fn leave(
         &self,
         path: &TreePath,
         before: &Entry,
         look: Look,
         choice: OnConflict,
-    ) -> Result<Verdict, ApplyError> {
-        let Look::There(here) = look else { return Ok(Verdict::Nothing) };
+    ) -> Result<PathVerdict, ApplyError> {
+        let Look::There(here) = look else {
+            return Ok(PathVerdict::Nothing);
+        };
         let was = self.began_as(path, before, None, &here)?;
-        let remove = |print: Print| (Action::Remove { was: print }, Deed::Removed);
+        let remove = |print: Print| (StepAction::Remove { was: print }, AppliedAction::Removed);
+        // Unchanged here since the task began: the task's removal is what happens.
         if was.as_ref() == Some(&here.print) {
-            let (action, deed) = remove(here.print);
-            return Ok(Verdict::Do(action, deed));
+            let (action, applied) = remove(here.print);
+            return Ok(PathVerdict::Do(action, applied));
         }
         let kind = match &here.print {
-            Print::Directory | Print::Other => {
-                ConflictKind::Kinds { here: here.print.kind(), there: "nothing" }
-            }
+            Print::Directory | Print::Other => ConflictKind::Kinds {
+                here: here.print.kind(),
+                there: "nothing",
+            },
             Print::File { .. } | Print::Symlink { .. } => ConflictKind::RemovedThere,
         };
-        let theirs = kind.can_take_theirs().then(|| remove(here.print));
-        Ok(settle(kind, choice, theirs, None))
+        if !kind.can_take_theirs() {
+            return Ok(PathVerdict::Conflict(kind, ConflictChoice::kept_here(choice)));
+        }
+        Ok(settle(kind, choice, remove(here.print)))
     }
 
     /// A file or link that the task made or changed.
-    pub fn arrive(
+    pub(super) fn arrive(
         &self,
         path: &TreePath,
         before: Option<&Entry>,
         after: &Entry,
         look: Look,
         choice: OnConflict,
-    ) -> Result<Verdict, ApplyError> {
+    ) -> Result<PathVerdict, ApplyError> {
         let here = match look {
-            Look::NoWay => return Ok(Verdict::Conflict(ConflictKind::NoWay, None)),
+            Look::NoWay => return Ok(PathVerdict::Conflict(ConflictKind::NoWay, None)),
             Look::Nothing => None,
             Look::There(seen) => Some(*seen),
         };
         let wanted = self.wanted(path, before, after)?;
         let Some(here) = here else {
-            let add = (Action::Put { over: None, new: wanted.new }, Deed::Added);
+            let add = (
+                StepAction::Put {
+                    over: None,
+                    new: wanted.new,
+                },
+                AppliedAction::Added,
+            );
             return Ok(match before {
-                None => Verdict::Do(add.0, add.1),
-                // The user removed what the task has as it was.
-                Some(_) if !wanted.changed => Verdict::Nothing,
-                Some(_) => settle(ConflictKind::RemovedHere, choice, Some(add), None),
+                None => PathVerdict::Do(add.0, add.1),
+                // The user removed a file that the task has unchanged.
+                Some(_) if !wanted.changed => PathVerdict::Nothing,
+                Some(_) => settle(ConflictKind::RemovedHere, choice, add),
             });
         };
         if matches!(here.print, Print::Directory | Print::Other) {
             let (here, there) = (here.print.kind(), wanted.kind());
-            return Ok(Verdict::Conflict(ConflictKind::Kinds { here, there }, None));
+            return Ok(PathVerdict::Conflict(ConflictKind::Kinds { here, there }, None));
         }
         let was_file = before.filter(|entry| matches!(entry.kind, EntryKind::File { .. }));
-        let mode = merged_mode(was_file.map(|entry| entry.meta.mode), wanted.mode(), here.print.mode());
+        // The permissions are merged on their own: one side may have changed only them.
+        let mode = merged_mode(
+            was_file.map(|entry| entry.meta.mode),
+            wanted.mode(),
+            here.print.mode(),
+        );
         if !wanted.changed || wanted.is_held_by(self.objects, &here.print)? {
             return Ok(mode_only(&here, mode));
         }
-        let replace = |new: New, deed| (Action::Put { over: Some(here.print.clone()), new }, deed);
-        let old = before.map(|before| self.began_as(path, before, Some(after), &here)).transpose()?.flatten();
-        if old.as_ref().is_some_and(|old| old.holds_the_same(&here.print)) {
-            let (action, deed) = replace(with_mode(wanted.new, mode, &here), Deed::Replaced);
-            return Ok(Verdict::Do(action, deed));
-        }
-        let merged = match before.is_some() && old.is_none() {
-            true => None,
-            false => self.merged(path, before, &wanted, &here)?,
+        let replace = |new: New, applied| {
+            (
+                StepAction::Put {
+                    over: Some(here.print.clone()),
+                    new,
+                },
+                applied,
+            )
         };
-        let theirs = replace(with_mode(wanted.new, mode, &here), Deed::Replaced);
-        let text = |bytes| New::Text { bytes, mode: mode.unwrap_or(0o644) };
-        Ok(match merged {
-            Some((bytes, 0)) => {
-                let (action, deed) = replace(text(bytes), Deed::Merged);
-                Verdict::Do(action, deed)
+        // Computed late, because it may read the original of the file.
+        let old = before
+            .map(|before| self.began_as(path, before, Some(after), &here))
+            .transpose()?
+            .flatten();
+        if old.as_ref().is_some_and(|old| old.holds_the_same(&here.print)) {
+            let (action, applied) = replace(with_mode(wanted.new, mode, &here), AppliedAction::Replaced);
+            return Ok(PathVerdict::Do(action, applied));
+        }
+        // Without the original there is nothing to merge with, whatever the contents are.
+        let texts = if before.is_some() && old.is_none() {
+            None
+        } else {
+            self.texts(path, before, &wanted, &here)?
+        };
+        let theirs = replace(with_mode(wanted.new, mode, &here), AppliedAction::Replaced);
+        let text = |bytes| New::Text {
+            bytes,
+            mode: mode.unwrap_or(0o644),
+        };
+        let Some(texts) = texts else {
+            let kind = if before.is_none() {
+                ConflictKind::BothAdded
+            } else {
+                ConflictKind::Contents
+            };
+            // Links are compared like texts, and taken as a whole.
+            let digest = here.print.digest_text();
+            let decided = self.places.filter(|places| places.here_digest == digest);
+            let choice = decided.and_then(ChosenPlaces::of_all).unwrap_or(choice);
+            return Ok(settle(kind, choice, theirs));
+        };
+        let (merged, places) =
+            self.put_together(&texts.base, &texts.here, &texts.task, MarkerStyle::default());
+        if places == 0 && texts.here == merged {
+            // All of it is here already, among other changes.
+            return Ok(mode_only(&here, mode));
+        }
+        if places == 0 {
+            let (action, applied) = replace(text(merged), AppliedAction::Merged);
+            return Ok(PathVerdict::Do(action, applied));
+        }
+        let conflicts = line_conflicts(&texts.base, &texts.here, &texts.task);
+        let kind = if before.is_none() {
+            ConflictKind::BothAdded
+        } else {
+            ConflictKind::Lines(conflicts.len())
+        };
+        let chosen = self.chosen_text(&texts, &conflicts, &here, choice).map(|chosen| {
+            let action = match chosen.bytes {
+                bytes if texts.here == bytes => mode_change(&here, mode),
+                bytes if texts.task == bytes && chosen.is_whole => Some(theirs),
+                bytes => Some(replace(text(bytes), chosen.applied)),
+            };
+            ConflictChoice {
+                action: action.map(Box::new),
+                is_whole: chosen.is_whole,
             }
-            Some((bytes, places)) => {
-                let kind =
-                    if before.is_none() { ConflictKind::BothAdded } else { ConflictKind::Lines(places) };
-                // It was made of what was here then, and of nothing else.
-                if let Some(edited) =
-                    self.edited.filter(|edited| edited.here_digest == here.print.digest_text())
-                {
-                    let chosen = replace(text(edited.bytes.clone()), Deed::Merged);
-                    return Ok(Verdict::Conflict(kind, Some(Settled::Do(Box::new(chosen)))));
-                }
-                settle(kind, choice, Some(theirs), Some(replace(text(bytes), Deed::Marked)))
-            }
-            None => {
-                let kind = if before.is_none() { ConflictKind::BothAdded } else { ConflictKind::Contents };
-                settle(kind, choice, Some(theirs), None)
-            }
+        });
+        Ok(PathVerdict::Conflict(kind, chosen))
+    }
+
+    /// The resolved text of a conflict: the user's version, or both sides combined by the decision on each
+    /// conflict. Only the lines in conflict are taken from one side. `None`: a conflict is undecided.
+    fn chosen_text(
+        &self,
+        texts: &ThreeTexts,
+        conflicts: &[LineConflict],
+        here: &Seen,
+        choice: OnConflict,
+    ) -> Option<ChosenText> {
+        let digest = here.print.digest_text();
+        // It was based on the version that was here then, and is valid for no other.
+        if let Some(edited) = self.edited.filter(|edited| edited.here_digest == digest) {
+            let (again, places) =
+                self.put_together(&texts.base, &edited.bytes, &texts.task, MarkerStyle::default());
+            return Some(ChosenText {
+                bytes: edited.bytes.clone(),
+                applied: AppliedAction::Merged,
+                is_whole: places == 0 && again == edited.bytes,
+            });
+        }
+        let decided = self.places.filter(|places| places.here_digest == digest);
+        let choices: Vec<ConflictPolicy> = conflicts
+            .iter()
+            .map(|conflict| match decided {
+                Some(places) => places.choice(&conflict.base)?.for_lines(),
+                None => choice.for_lines(),
+            })
+            .collect::<Option<_>>()?;
+        let mut next = choices.iter().copied();
+        let merge = merge_lines_choosing(
+            &texts.base,
+            &texts.here,
+            &texts.task,
+            &self.names(MarkerStyle::default()),
+            // The merge asks about the conflicts in the order in which they were listed.
+            |_| next.next().unwrap_or_default(),
+        );
+        Some(ChosenText {
+            bytes: merge.merged,
+            applied: if merge.conflicts > 0 {
+                AppliedAction::Marked
+            } else {
+                AppliedAction::Merged
+            },
+            is_whole: choices.iter().all(|choice| *choice == ConflictPolicy::Theirs),
         })
     }
 
-    fn wanted(&self, path: &TreePath, before: Option<&Entry>, after: &Entry) -> Result<Wanted, ApplyError> {
+    fn wanted(&self, path: &TreePath, before: Option<&Entry>, after: &Entry) -> Result<TaskSide, ApplyError> {
         if self.selection.hunks.contains_key(path) {
             return self.chosen(path, before, after);
         }
         let mut entry = after.clone();
+        // Privileges are not applied; `point_out` notes that they were dropped.
         entry.meta.mode &= 0o777;
         entry.meta.xattrs = users_own(&after.meta.xattrs);
         let keeps_xattrs = before.is_some_and(|before| before.meta.xattrs == after.meta.xattrs);
-        Ok(Wanted {
+        Ok(TaskSide {
             changed: match before {
                 Some(before) => !self.holds_the_same(before, after)?,
                 None => true,
@@ -192,10 +319,12 @@ impl ThreeWay<'_> {
         })
     }
 
-    /// What the task began with. `None`: it is not known, because nobody had read it before the user changed it.
+    /// The version with which the task began. `None`: unknown, because it had not been read before the user
+    /// changed it.
     ///
-    /// The source is not asked for it: what it has now would become what the task began with. Where somebody else
-    /// has asked meanwhile, the task knows that version only if it wrote after the user did.
+    /// The source is not read for that: its current version would become the one with which the task began.
+    /// If it was read meanwhile for another reason, the task knows that version only if it wrote after the
+    /// user did.
     fn began_as(
         &self,
         path: &TreePath,
@@ -203,14 +332,15 @@ impl ThreeWay<'_> {
         after: Option<&Entry>,
         here: &Seen,
     ) -> Result<Option<Print>, ApplyError> {
-        // Whoever reads a version waits for a tick: what was written earlier may still be older than it seems.
+        // A reader of a version waits for a tick: a file that was written earlier may still be older than it
+        // seems.
         let known = before.meta.mtime.as_nanos() + TICK.as_nanos() as i128;
         let wrote_after = after.is_some_and(|after| after.meta.mtime.as_nanos() >= known);
         if self.moved.contains(path) && !wrote_after {
             return Ok(None);
         }
         match promised_version(self.objects, before)? {
-            // What was promised is what is here, whether or not it was read: there is nothing to compare.
+            // The promised version is the one here, whether or not it was read: there is nothing to compare.
             Some(version) if here.is(&version.stamp) => Ok(Some(here.print.clone())),
             Some(version) if version.is_unread => Ok(None),
             _ => Ok(Some(Print::of_entry(self.objects, before)?)),
@@ -218,68 +348,102 @@ impl ThreeWay<'_> {
     }
 
     fn holds_the_same(&self, before: &Entry, after: &Entry) -> Result<bool, ApplyError> {
-        let before = Entry { meta: after.meta.clone(), kind: before.kind.clone() };
+        let before = Entry {
+            meta: after.meta.clone(),
+            kind: before.kind.clone(),
+        };
         Ok(self.objects.is_same(&before, after)?)
     }
 
-    /// The chosen hunks on what the task began with.
-    fn chosen(&self, path: &TreePath, before: Option<&Entry>, after: &Entry) -> Result<Wanted, ApplyError> {
-        let not_text =
-            || ApplyError::BadHunks { path: path.clone(), reason: "it is not a text with hunks".into() };
+    /// The chosen hunks, applied to the task's original.
+    fn chosen(&self, path: &TreePath, before: Option<&Entry>, after: &Entry) -> Result<TaskSide, ApplyError> {
+        let not_text = || ApplyError::BadHunks {
+            path: path.clone(),
+            reason: "it is not a text with hunks".into(),
+        };
         let old = before.map_or(Ok(Some(Bytes::new())), |before| self.text(path, before))?;
         let new = self.text(path, after)?;
-        let (Some(old), Some(new)) = (old, new) else { return Err(not_text()) };
+        let (Some(old), Some(new)) = (old, new) else {
+            return Err(not_text());
+        };
         let text = self.selection.chosen(path, &old, &new)?.ok_or_else(not_text)?;
+        // A choice of hunks is about the text: the permissions stay.
         let mode = before.unwrap_or(after).meta.mode & 0o777;
-        Ok(Wanted { changed: text != old, new: New::Text { bytes: text, mode } })
+        Ok(TaskSide {
+            changed: text != old,
+            new: New::Text { bytes: text, mode },
+        })
     }
 
-    /// Both sides put together, and in how many places they do not fit.
-    fn merged(
+    /// The three sides, if all of them are texts.
+    fn texts(
         &self,
         path: &TreePath,
         before: Option<&Entry>,
-        wanted: &Wanted,
+        wanted: &TaskSide,
         here: &Seen,
-    ) -> Result<Option<(Vec<u8>, usize)>, ApplyError> {
+    ) -> Result<Option<ThreeTexts>, ApplyError> {
         let base = before.map_or(Ok(Some(Bytes::new())), |before| self.text(path, before))?;
-        let theirs = match &wanted.new {
+        let task = match &wanted.new {
             New::Text { bytes, .. } => Some(Bytes::from(bytes.clone())),
             New::Stored { entry, .. } => self.text(path, entry)?,
             New::Made | New::Kept { .. } => None,
         };
-        let ours = here.bytes.clone().filter(|bytes| is_text(bytes));
-        let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return Ok(None) };
-        Ok(Some(self.put_together(&base, &ours, &theirs, MarkerStyle::Merge)))
+        let here = here.bytes.clone().filter(|bytes| is_text(bytes));
+        Ok(match (base, here, task) {
+            (Some(base), Some(here), Some(task)) => Some(ThreeTexts { base, here, task }),
+            _ => None,
+        })
     }
 
-    pub fn put_together(
+    fn names(&self, style: MarkerStyle) -> SideNames {
+        SideNames {
+            ours: "here".into(),
+            theirs: self.task.to_owned(),
+            base: "base".into(),
+            style,
+        }
+    }
+
+    /// Both sides put together, and how many conflicts are marked.
+    pub(super) fn put_together(
         &self,
         base: &[u8],
         here: &[u8],
         task: &[u8],
         style: MarkerStyle,
     ) -> (Vec<u8>, usize) {
-        let (ours, theirs, base_name) = ("here".into(), self.task.to_owned(), "base".into());
-        let merge = merge_lines(base, here, task, &Sides { ours, theirs, base: base_name, style });
+        let merge = merge_lines(base, here, task, &self.names(style));
         (merge.merged, merge.conflicts)
     }
 
-    pub fn text(&self, path: &TreePath, entry: &Entry) -> Result<Option<Bytes>, ApplyError> {
-        let EntryKind::File { size, content } = entry.kind else { return Ok(None) };
+    pub(super) fn text(&self, path: &TreePath, entry: &Entry) -> Result<Option<Bytes>, ApplyError> {
+        let EntryKind::File { size, content } = entry.kind else {
+            return Ok(None);
+        };
         if size > TEXT_MAX {
             return Ok(None);
         }
-        let bytes = content::read_all(self.objects, content, size)
-            .map_err(|source| ReadError::Object { path: path.clone(), source })?;
+        let bytes = content::read_all(self.objects, content, size).map_err(|source| ReadError::Object {
+            path: path.clone(),
+            source,
+        })?;
         Ok(is_text(&bytes).then_some(bytes))
     }
 }
 
-/// The version of a file of the host that an entry stands for.
+/// The resolved text of a conflict.
+struct ChosenText {
+    bytes: Vec<u8>,
+    applied: AppliedAction,
+    /// Whether it has all of the task's changes.
+    is_whole: bool,
+}
+
+/// The version of a host file that an entry represents.
 pub(super) struct PromisedVersion {
     pub stamp: Stamp,
-    /// Nobody had read it before the user changed it, or up to now.
+    /// It had not been read before the user changed it, or not at all.
     pub is_unread: bool,
 }
 
@@ -289,58 +453,81 @@ pub(super) fn promised_version(
     entry: &Entry,
 ) -> Result<Option<PromisedVersion>, ApplyError> {
     let id = match &entry.kind {
-        EntryKind::File { content: Content::Blob(id), .. } => id.object(),
-        EntryKind::File { content: Content::Chunks(id), .. } => id.object(),
+        EntryKind::File {
+            content: Content::Blob(id),
+            ..
+        } => id.object(),
+        EntryKind::File {
+            content: Content::Chunks(id),
+            ..
+        } => id.object(),
         _ => return Ok(None),
     };
-    let Some(promise) = objects.promise(id)? else { return Ok(None) };
-    let Promise::File { stamp, .. } = &*promise else { return Ok(None) };
+    let Some(promise) = objects.promise(id)? else {
+        return Ok(None);
+    };
+    let Promise::File { stamp, .. } = &*promise else {
+        return Ok(None);
+    };
     let is_unread = match objects.kept(PromiseId::from_object(id))?.as_deref() {
-        Some(Kept::File(_) | Kept::Directory(_)) => false,
-        None | Some(Kept::Moved { .. } | Kept::Gone) => true,
+        Some(KeptPromise::File(_) | KeptPromise::Directory(_)) => false,
+        None | Some(KeptPromise::Moved { .. } | KeptPromise::Gone) => true,
     };
-    Ok(Some(PromisedVersion { stamp: *stamp, is_unread }))
+    Ok(Some(PromisedVersion {
+        stamp: *stamp,
+        is_unread,
+    }))
 }
 
-fn settle(
-    kind: ConflictKind,
-    choice: OnConflict,
-    theirs: Option<(Action, Deed)>,
-    marked: Option<(Action, Deed)>,
-) -> Verdict {
-    let settled = match choice {
-        OnConflict::Refuse => None,
-        OnConflict::Ours => Some(Settled::Ours),
-        OnConflict::Theirs => theirs.map(|action| Settled::Do(Box::new(action))),
-        OnConflict::Mark => marked.map(|action| Settled::Do(Box::new(action))),
+/// A conflict that is not in lines: one side is taken as a whole, and nothing can be marked.
+fn settle(kind: ConflictKind, choice: OnConflict, theirs: (StepAction, AppliedAction)) -> PathVerdict {
+    let (action, is_whole) = match choice {
+        OnConflict::Refuse | OnConflict::Mark => return PathVerdict::Conflict(kind, None),
+        OnConflict::Ours => (None, false),
+        OnConflict::Theirs => (Some(Box::new(theirs)), true),
     };
-    Verdict::Conflict(kind, settled)
+    PathVerdict::Conflict(kind, Some(ConflictChoice { action, is_whole }))
 }
 
-/// A change of mode on one side is kept on the other, bit by bit: so there are no conflicts.
+/// A change of mode on one side is merged bit by bit: so there are no conflicts.
 pub(super) fn merged_mode(before: Option<u32>, after: Option<u32>, here: Option<u32>) -> Option<u32> {
     let (after, here) = (after?, here);
-    let (Some(before), Some(here)) = (before, here) else { return Some(after) };
+    let (Some(before), Some(here)) = (before, here) else {
+        return Some(after);
+    };
     let changed = (before ^ after) & 0o777;
     Some(after & changed | here & !changed & 0o777)
 }
 
-fn mode_only(here: &Seen, mode: Option<u32>) -> Verdict {
-    match (here.print.mode(), mode) {
-        (Some(from), Some(to)) if from != to => Verdict::Do(Action::SetMode { from, to }, Deed::Mode),
-        _ => Verdict::Nothing,
+fn mode_only(here: &Seen, mode: Option<u32>) -> PathVerdict {
+    match mode_change(here, mode) {
+        Some((action, applied)) => PathVerdict::Do(action, applied),
+        None => PathVerdict::Nothing,
     }
 }
 
-/// The new file belongs to whom the old one did.
+fn mode_change(here: &Seen, mode: Option<u32>) -> Option<(StepAction, AppliedAction)> {
+    match (here.print.mode(), mode) {
+        (Some(from), Some(to)) if from != to => Some((StepAction::SetMode { from, to }, AppliedAction::Mode)),
+        _ => None,
+    }
+}
+
+/// The new file keeps the owner of the old one.
 fn with_mode(new: New, mode: Option<u32>, here: &Seen) -> New {
     match new {
-        New::Stored { mut entry, keeps_xattrs } => {
+        New::Stored {
+            mut entry,
+            keeps_xattrs,
+        } => {
             entry.meta.mode = mode.unwrap_or(entry.meta.mode);
             (entry.meta.uid, entry.meta.gid) = here.owner;
             New::Stored { entry, keeps_xattrs }
         }
-        New::Text { bytes, mode: own } => New::Text { bytes, mode: mode.unwrap_or(own) },
+        New::Text { bytes, mode: own } => New::Text {
+            bytes,
+            mode: mode.unwrap_or(own),
+        },
         New::Made | New::Kept { .. } => new,
     }
 }

@@ -1,84 +1,106 @@
-//! Taking an apply back: the steps turned around, carried out like any others. Taking that back does it again.
+//! Undoing an apply: its steps are reversed and carried out like any others. Undoing the undo applies them again.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use avfs_core::TreePath;
 
-use super::carry::{Applied, Outcome, Watch, Work};
-use super::conflict::{Conflict, ConflictKind};
-use super::error::{ApplyError, Wanted};
-use super::host::{Host, Look};
-use super::ledger::{Folder, Ledger, Turn};
+use super::carry::{Applied, ApplyAttempt, ApplyWatch, Outcome};
+use super::host::{HostFiles, Look};
+use super::ledger::{ApplyTurn, Folder, Ledger};
 use super::print::Print;
-use super::record::{AppliedFile, ApplyId, ApplyRecord, Deed};
-use super::step::{Action, DirectoryTime, Journal, LeftTime, New, Staged, Step};
+use super::record::{AppliedAction, AppliedFile, ApplyRecord, BroughtPaths};
+use super::step::{ApplyJournal, ApplyStep, DirectoryTime, LeftTime, New, Staged, StepAction};
+use crate::apply::record::Applies;
+use crate::error::ApplyId;
 use crate::error::Result;
+use crate::error::{ApplyError, ApplyGoal};
+use crate::error::{Conflict, ConflictKind};
 use crate::store::Store;
 
-/// What would be taken back.
+/// A planned undo.
 pub struct UndoPlan {
     store: Store,
     ledger: Ledger,
-    turn: Turn,
-    host: Host,
-    steps: Vec<Step>,
+    turn: ApplyTurn,
+    host: HostFiles,
+    steps: Vec<ApplyStep>,
     directories: Vec<DirectoryTime>,
-    /// What will not be there any more when something comes back.
+    /// Paths that will be gone when something comes back.
     gone: HashSet<TreePath>,
-    /// The apply that is done again, if what is taken back is an undo.
+    /// Where files are that will have these paths when something has been renamed.
+    renamed: HashMap<TreePath, TreePath>,
+    /// The apply that is redone, if the undone one is an undo.
     redoes: Option<ApplyId>,
-    /// Not everything was applied, or taken back.
+    /// Not everything was applied, or undone.
     is_part: bool,
+    /// The part of the task that the directory has again, if this redoes an apply.
+    brought: Option<BroughtPaths>,
+    /// The apply to undo.
     pub record: ApplyRecord,
+    /// What will be done, by path.
     pub files: Vec<AppliedFile>,
-    /// What is not as it was applied, and is left alone.
+    /// Paths that have changed since they were applied, and are left unchanged.
     pub conflicts: Vec<Conflict>,
+    /// Paths that are already as the undo would make them.
+    pub already: Vec<TreePath>,
 }
 
-impl Store {
-    /// Takes an apply back. What was changed since is a conflict: then nothing is taken back or, with `force`,
+impl Applies<'_> {
+    /// Undoes an apply. Files that were changed since are conflicts: then nothing is undone or, with `force`,
     /// everything else.
-    pub fn undo_apply(&self, id: ApplyId, force: bool) -> Result<Applied> {
-        self.plan_undo_apply(id)?.carry_out(force)
+    pub fn undo(&self, id: ApplyId, force: bool) -> Result<Applied> {
+        self.plan_undo(id)?.carry_out(force)
     }
 
-    /// Looks at what taking an apply back would do. Nobody else applies anything until it is done or dropped.
-    pub fn plan_undo_apply(&self, id: ApplyId) -> Result<UndoPlan> {
-        let ledger = Ledger::of(self)?;
-        let turn = ledger.turn(self.patience())?;
+    /// Plans an undo of an apply. No other process applies anything until it is done or dropped.
+    pub fn plan_undo(&self, id: ApplyId) -> Result<UndoPlan> {
+        let ledger = Ledger::of(self.store)?;
+        // Before anything is read: another apply could change the record or the directory.
+        let turn = ledger.turn(self.store.patience())?;
+        // An apply that was killed halfway is completed first, as it may be the one to undo.
         self.recover_under_turn(&ledger)?;
-        let record = self.apply_record(id)?;
-        // What was redone has another number than the one that the user was told.
-        let known = self.first_apply(&record)?;
+        let record = self.get(id)?;
+        // A redone apply has a different number than the one that the user knows.
+        let known = self.first(&record)?;
         if record.undone.is_some() {
             return Err(ApplyError::Undone { id: known }.into());
         }
         let folder = ledger.open_done(id);
-        let journal = folder.read::<Journal>(Folder::PLAN)?;
+        let journal = folder.read::<ApplyJournal>(Folder::PLAN)?;
         let staged = folder.read::<Vec<Option<Staged>>>(Folder::STAGED)?;
         let left = folder.read::<Vec<LeftTime>>(Folder::DONE)?;
         let (Some(journal), Some(staged), Some(left)) = (journal, staged, left) else {
             return Err(ApplyError::Forgotten { id: known }.into());
         };
-        let host = Host::open(&record.directory())?;
+        let directory = record.directory();
+        if let Some(project) = self.store.projects().missing_around(&directory)? {
+            return Err(project.missing());
+        }
+        let host = HostFiles::open(&directory)?;
         let redoes = record.is_undo().then_some(known);
         let is_part = match redoes {
-            Some(first) => record.partial || self.apply_record(first)?.partial,
+            Some(first) => record.partial || self.get(first)?.partial,
             None => false,
         };
         let mut plan = UndoPlan {
-            store: self.clone(),
+            store: self.store.clone(),
             ledger,
             turn,
             host,
             steps: Vec::new(),
             directories: Vec::new(),
             gone: HashSet::new(),
+            renamed: HashMap::new(),
             redoes,
             is_part,
+            brought: match redoes {
+                Some(first) => self.get(first)?.brought,
+                None => None,
+            },
             record,
             files: Vec::new(),
             conflicts: Vec::new(),
+            already: Vec::new(),
         };
         plan.turn_around(&journal, &staged)?;
         plan.directory_times(&journal, &left)?;
@@ -87,21 +109,32 @@ impl Store {
 }
 
 impl UndoPlan {
+    /// Undoes it. `force` also overwrites what was changed since.
     pub fn carry_out(self, force: bool) -> Result<Applied> {
         self.carry_out_watched(force, &())
     }
 
-    pub fn carry_out_watched(self, force: bool, watch: &dyn Watch) -> Result<Applied> {
+    /// The same, for a caller that is told each moment.
+    pub fn carry_out_watched(self, force: bool, watch: &dyn ApplyWatch) -> Result<Applied> {
         if !self.conflicts.is_empty() && !force {
-            let wanted = if self.redoes.is_some() { Wanted::Redo } else { Wanted::Undo };
-            return Err(ApplyError::Conflicts { conflicts: self.conflicts, wanted }.into());
+            let wanted = if self.redoes.is_some() {
+                ApplyGoal::Redo
+            } else {
+                ApplyGoal::Undo
+            };
+            return Err(ApplyError::Conflicts {
+                conflicts: self.conflicts,
+                wanted,
+            }
+            .into());
         }
-        let work = Work {
+        let work = ApplyAttempt {
             store: &self.store,
             ledger: &self.ledger,
             snapshot: self.record.snapshot,
             task: self.record.task.clone(),
             partial: !self.conflicts.is_empty() || self.is_part,
+            brought: self.brought,
             undoes: Some(self.record.id),
             redoes: self.redoes,
             watch,
@@ -114,43 +147,67 @@ impl UndoPlan {
         }
     }
 
-    fn turn_around(&mut self, journal: &Journal, staged: &[Option<Staged>]) -> Result<(), ApplyError> {
+    fn turn_around(&mut self, journal: &ApplyJournal, staged: &[Option<Staged>]) -> Result<(), ApplyError> {
+        // The last step first: a file comes out of a directory before the directory goes.
         for (number, step) in journal.steps.iter().enumerate().rev() {
-            let made = staged.get(number).and_then(Option::as_ref).map(|staged| staged.print.clone());
+            let made = staged
+                .get(number)
+                .and_then(Option::as_ref)
+                .map(|staged| staged.print.clone());
             let turned = match &step.action {
-                Action::Put { over: None, .. } => self.take_away(step, made)?,
-                Action::Put { over: Some(old), .. } => self.bring_back(number, step, made, old)?,
-                Action::Remove { was } => self.bring_back(number, step, None, was)?,
-                Action::Rename { from, was, .. } => {
-                    let is_touched = journal.steps[number + 1..].iter().any(|later| later.path == step.path);
+                StepAction::Put { over: None, .. } => self.take_away(step, made)?,
+                StepAction::Put { over: Some(old), .. } => self.bring_back(number, step, made, old)?,
+                StepAction::Remove { was } => self.bring_back(number, step, None, was)?,
+                StepAction::Rename { from, was, .. } => {
+                    let is_touched = journal.steps[number + 1..]
+                        .iter()
+                        .any(|later| later.path == step.path);
                     self.rename_back(step, from, was, is_touched)?;
                     continue;
                 }
-                Action::MakeDirectory { .. } => self.remove_directory(step)?,
-                Action::RemoveDirectory { mode, owner, .. } => self.make_directory(step, *mode, *owner)?,
-                Action::SetMode { from, to } => self.set_mode(step, *to, *from)?,
+                StepAction::MakeDirectory { .. } => self.remove_directory(step)?,
+                StepAction::RemoveDirectory { mode, owner, .. } => {
+                    self.make_directory(step, *mode, *owner)?
+                }
+                StepAction::SetMode { from, to } => self.set_mode(step, *to, *from)?,
             };
-            let Some((action, deed)) = turned else { continue };
+            let Some((action, applied)) = turned else { continue };
             let anchor = self.host.anchor(&step.path)?;
-            self.push(Step { path: step.path.clone(), anchor, action }, deed, None);
+            self.push(
+                ApplyStep {
+                    path: step.path.clone(),
+                    anchor,
+                    action,
+                },
+                applied,
+                None,
+            );
         }
         self.files.sort_by(|a, b| a.path.cmp(&b.path));
         self.conflicts.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(())
     }
 
-    fn push(&mut self, step: Step, deed: Deed, from: Option<TreePath>) {
+    fn push(&mut self, step: ApplyStep, applied: AppliedAction, from: Option<TreePath>) {
         self.gone.extend(step.leaves().cloned());
-        self.files.push(AppliedFile { path: step.path.clone(), deed, from });
+        if let StepAction::Rename { from, .. } = &step.action {
+            self.renamed.insert(step.path.clone(), from.clone());
+        }
+        self.files.push(AppliedFile {
+            path: step.path.clone(),
+            action: applied,
+            from,
+        });
         self.steps.push(step);
     }
 
-    /// What is at a path when everything is gone that goes.
+    /// The entry at a path after all removals and renames.
     fn now(&self, path: &TreePath) -> Result<Option<Print>, ApplyError> {
-        if self.goes(path) {
+        let place = self.renamed.get(path);
+        if place.is_none() && self.goes(path) {
             return Ok(None);
         }
-        Ok(match self.host.look(path)? {
+        Ok(match self.host.look(place.unwrap_or(path))? {
             Look::There(seen) => Some(seen.print),
             Look::Nothing | Look::NoWay => None,
         })
@@ -160,17 +217,29 @@ impl UndoPlan {
         self.gone.contains(path)
     }
 
-    fn changed_since(&mut self, path: &TreePath) -> Option<(Action, Deed)> {
-        self.conflicts.push(Conflict { path: path.clone(), kind: ConflictKind::ChangedSince });
+    fn changed_since(&mut self, path: &TreePath) -> Option<(StepAction, AppliedAction)> {
+        self.conflicts.push(Conflict {
+            path: path.clone(),
+            kind: ConflictKind::ChangedSince,
+        });
         None
     }
 
     /// A file that was added.
-    fn take_away(&mut self, step: &Step, made: Option<Print>) -> Result<Option<(Action, Deed)>, ApplyError> {
+    fn take_away(
+        &mut self,
+        step: &ApplyStep,
+        made: Option<Print>,
+    ) -> Result<Option<(StepAction, AppliedAction)>, ApplyError> {
         let now = self.now(&step.path)?;
         Ok(match now {
-            None => None,
-            Some(was) if Some(&was) == made.as_ref() => Some((Action::Remove { was }, Deed::Removed)),
+            None => {
+                self.already.push(step.path.clone());
+                None
+            }
+            Some(was) if Some(&was) == made.as_ref() => {
+                Some((StepAction::Remove { was }, AppliedAction::Removed))
+            }
             Some(_) => self.changed_since(&step.path),
         })
     }
@@ -179,23 +248,30 @@ impl UndoPlan {
     fn bring_back(
         &mut self,
         number: usize,
-        step: &Step,
+        step: &ApplyStep,
         over: Option<Print>,
         old: &Print,
-    ) -> Result<Option<(Action, Deed)>, ApplyError> {
+    ) -> Result<Option<(StepAction, AppliedAction)>, ApplyError> {
         if self.now(&step.path)? != over {
             return Ok(self.changed_since(&step.path));
         }
-        let deed = if over.is_some() { Deed::Replaced } else { Deed::Added };
-        let new = New::Kept { number, print: old.clone() };
-        Ok(Some((Action::Put { over, new }, deed)))
+        let applied = if over.is_some() {
+            AppliedAction::Replaced
+        } else {
+            AppliedAction::Added
+        };
+        let new = New::Kept {
+            number,
+            print: old.clone(),
+        };
+        Ok(Some((StepAction::Put { over, new }, applied)))
     }
 
-    /// A file that was renamed. If something else was done to it under its new name, that is taken back before, or
-    /// it is not as it was applied and stays.
+    /// A file that was renamed. A change under its new name is undone before, or the file counts as changed
+    /// and stays.
     fn rename_back(
         &mut self,
-        step: &Step,
+        step: &ApplyStep,
         from: &TreePath,
         was: &Print,
         is_touched: bool,
@@ -209,33 +285,67 @@ impl UndoPlan {
             self.changed_since(&step.path);
             return Ok(());
         };
-        let anchor = step.path.split_last().map(|(parent, _)| parent).unwrap_or_default();
-        let action = Action::Rename { from: step.path.clone(), was: was.clone(), key };
-        let turned = Step { path: from.clone(), anchor, action };
-        self.push(turned, Deed::Renamed, Some(step.path.clone()));
+        let anchor = step
+            .path
+            .split_last()
+            .map(|(parent, _)| parent)
+            .unwrap_or_default();
+        let action = StepAction::Rename {
+            from: step.path.clone(),
+            was: was.clone(),
+            key,
+        };
+        let turned = ApplyStep {
+            path: from.clone(),
+            anchor,
+            action,
+        };
+        self.push(turned, AppliedAction::Renamed, Some(step.path.clone()));
         Ok(())
     }
 
-    /// A directory that was made goes if nothing else is in it.
-    fn remove_directory(&mut self, step: &Step) -> Result<Option<(Action, Deed)>, ApplyError> {
-        let Look::There(here) = self.host.look(&step.path)? else { return Ok(None) };
+    /// A directory that was created is removed if it is empty.
+    fn remove_directory(
+        &mut self,
+        step: &ApplyStep,
+    ) -> Result<Option<(StepAction, AppliedAction)>, ApplyError> {
+        let Look::There(here) = self.host.look(&step.path)? else {
+            return Ok(None);
+        };
         if here.print != Print::Directory {
             return Ok(self.changed_since(&step.path));
         }
-        if !self.host.names(&step.path)?.iter().all(|name| self.goes(&step.path.join(name))) {
+        // Entries that this undo removes do not count; anything else belongs to the user.
+        if !self
+            .host
+            .names(&step.path)?
+            .iter()
+            .all(|name| self.goes(&step.path.join(name)))
+        {
             return Ok(self.changed_since(&step.path));
         }
-        let action = Action::RemoveDirectory { mode: here.mode, owner: here.owner, mtime: here.mtime };
-        Ok(Some((action, Deed::DirectoryRemoved)))
+        let action = StepAction::RemoveDirectory {
+            mode: here.mode,
+            owner: here.owner,
+            mtime: here.mtime,
+        };
+        Ok(Some((action, AppliedAction::DirectoryRemoved)))
     }
 
     fn make_directory(
         &mut self,
-        step: &Step,
+        step: &ApplyStep,
         mode: u32,
         owner: (u32, u32),
-    ) -> Result<Option<(Action, Deed)>, ApplyError> {
-        let made = (Action::MakeDirectory { mode: mode & 0o3777, owner: Some(owner) }, Deed::DirectoryAdded);
+    ) -> Result<Option<(StepAction, AppliedAction)>, ApplyError> {
+        let made = (
+            StepAction::MakeDirectory {
+                // Without the set-user-ID bit, which means nothing on a directory.
+                mode: mode & 0o3777,
+                owner: Some(owner),
+            },
+            AppliedAction::DirectoryAdded,
+        );
         Ok(match self.now(&step.path)? {
             None => Some(made),
             Some(Print::Directory) => None,
@@ -243,31 +353,46 @@ impl UndoPlan {
         })
     }
 
-    fn set_mode(&mut self, step: &Step, from: u32, to: u32) -> Result<Option<(Action, Deed)>, ApplyError> {
-        Ok(match self.host.look(&step.path)? {
+    fn set_mode(
+        &mut self,
+        step: &ApplyStep,
+        from: u32,
+        to: u32,
+    ) -> Result<Option<(StepAction, AppliedAction)>, ApplyError> {
+        let place = self.renamed.get(&step.path).unwrap_or(&step.path);
+        Ok(match self.host.look(place)? {
             Look::There(here) if here.mode & 0o777 == from => {
-                Some((Action::SetMode { from, to }, Deed::Mode))
+                Some((StepAction::SetMode { from, to }, AppliedAction::Mode))
             }
             Look::There(_) | Look::Nothing | Look::NoWay => self.changed_since(&step.path),
         })
     }
 
-    /// Directories that nobody changed since get the time back that they had, and those that come again.
-    fn directory_times(&mut self, journal: &Journal, left: &[LeftTime]) -> Result<(), ApplyError> {
-        let is_made = |step: &&Step| matches!(step.action, Action::MakeDirectory { .. });
+    /// Directories that are unchanged since get their earlier times back, and so do restored ones.
+    fn directory_times(&mut self, journal: &ApplyJournal, left: &[LeftTime]) -> Result<(), ApplyError> {
+        let is_made = |step: &&ApplyStep| matches!(step.action, StepAction::MakeDirectory { .. });
         let made: HashSet<&TreePath> = self.steps.iter().filter(is_made).map(|step| &step.path).collect();
         for step in &journal.steps {
-            if let (Action::RemoveDirectory { mtime, .. }, true) = (&step.action, made.contains(&step.path)) {
+            if let (StepAction::RemoveDirectory { mtime, .. }, true) =
+                (&step.action, made.contains(&step.path))
+            {
                 let path = step.path.clone();
-                self.directories.push(DirectoryTime { path, before: None, want: Some(*mtime) });
+                self.directories.push(DirectoryTime {
+                    path,
+                    before: None,
+                    want: Some(*mtime),
+                });
             }
         }
         let left: BTreeMap<&TreePath, _> = left.iter().map(|left| (&left.path, left.mtime)).collect();
         for directory in &journal.directories {
-            let Look::There(here) = self.host.look(&directory.path)? else { continue };
+            let Look::There(here) = self.host.look(&directory.path)? else {
+                continue;
+            };
             if here.print != Print::Directory || self.goes(&directory.path) {
                 continue;
             }
+            // If something happened in the directory since, its time shows that and stays.
             let untouched = left.get(&directory.path) == Some(&here.mtime);
             let want = directory.before.filter(|_| untouched);
             let (path, before) = (directory.path.clone(), Some(here.mtime));

@@ -1,4 +1,4 @@
-//! What a command would change: it is run in a throw-away fork that reaches nothing.
+//! The changes that a command would make: it is run in a temporary fork without network access.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,66 +10,83 @@ use avfs_store::RefRange;
 
 use super::binding::AskedCommand;
 use super::record::{Approval, ApprovalId, keys};
-use crate::error::{Error, Result};
-use crate::exec::{Asking, CheckpointMode, Envelope, ExecRequest, Running};
+use crate::approvals::asking::Approvals;
+use crate::error::{ApprovalError, Error, OwnerError, Result, VaultError};
+use crate::exec::{Asking, CheckpointMode, FinishedRun, RunContext, RunSpec};
 use crate::name::VaultName;
-use crate::patch::{PatchOptions, file_changes, write_patch};
 use crate::record::key;
-use crate::store::Store;
 use crate::vault::Vault;
+use avfs_query::patch::{PatchOptions, file_changes, write_patch};
 
 /// Variables with a word in their name that ends like this are not given to a preview.
-const SECRETS: [&str; 8] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "KEY", "AUTH", "COOKIE"];
+const SECRETS: [&str; 8] = [
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "CREDENTIAL",
+    "KEY",
+    "AUTH",
+    "COOKIE",
+];
 
-/// How the names of throw-away forks begin.
+/// The prefix of the names of temporary forks.
 const PREVIEW: &str = "preview-";
 
-/// It was decided that a person wants to see it; what could reach the host was refused before.
+/// A person requested the preview; commands that could reach the host were refused before.
 const ALLOW: &str = "[classes]\nread_only = \"allow\"\nmutating = \"allow\"\ndestructive = \"allow\"\nnetworked = \
                      \"allow\"\n";
 
-/// What a command would do to the vault, as far as it gets without network and credentials.
-#[derive(Clone, Debug)]
+/// The changes that a command would make to the vault, as far as it gets without network and credentials.
 pub struct Preview {
     /// The run in the fork.
-    pub envelope: Envelope,
-    /// What it changed, as git shows it.
+    pub run: FinishedRun,
+    /// The changes, in git's format.
     pub patch: Vec<u8>,
     /// The variables that it was not given.
     pub withheld: Vec<String>,
 }
 
-impl Store {
-    /// Runs what an approval asks for in a fork of the vault, at the state that it was asked for, without network
-    /// and without what looks like a credential. Nothing is left of the fork.
-    pub fn preview(&self, approval: &Approval, running: Running<'_>) -> Result<Preview> {
-        let no_preview = |reason| Error::NoPreview { id: approval.id.to_string(), reason };
+impl Approvals<'_> {
+    /// Runs the command of an approval in a fork of the vault, at the state of the request, without network
+    /// and without anything that looks like a credential. Nothing is left of the fork.
+    pub fn preview(&self, approval: &Approval, context: RunContext<'_>) -> Result<Preview> {
+        let no_preview = |reason| {
+            Error::Approval(ApprovalError::NoPreview {
+                id: approval.id.to_string(),
+                reason,
+            })
+        };
         if approval.binding.command == AskedCommand::Session {
             return Err(no_preview("a session has no command of its own"));
         }
         if approval.classification().classes.contains(Class::HostEscapeRisk) {
-            return Err(no_preview("what it does could not be read with certainty, or reaches for the host"));
+            return Err(no_preview(
+                "what it does could not be read with certainty, or reaches for the host",
+            ));
         }
         let (request, withheld) = self.preview_request(approval)?;
         self.clear_away_previews()?;
-        let vault = Vault::new(self.clone(), approval.id.vault);
-        // The fork is no task: it has no path of its own.
+        let vault = Vault::new(self.store.clone(), approval.id.vault);
+        // The fork is not a task: it has no path of its own.
         let request = request.placed(vault.own_path()?);
         let fork = Throwaway::make(&vault, approval)?;
-        let envelope = fork.0.exec(&request, running);
+        let run = fork.0.exec(&request, context);
         let patch = patch(&fork.0, approval)?;
         fork.delete()?;
-        Ok(Preview { envelope, patch, withheld })
+        Ok(Preview { run, patch, withheld })
     }
 
     /// Deletes the forks that killed previews left.
     pub fn clear_away_previews(&self) -> Result<()> {
-        let found = self.refs().scan(&RefRange::prefix(key::name(PREVIEW)))?;
+        let found = self.store.refs().scan(&RefRange::prefix(key::name(PREVIEW)))?;
         for name in found.iter().filter_map(|(key, _)| key.strip_prefix(key::NAMES)) {
             if let Some(fork) = self.left_preview(name)? {
                 match fork.delete(true) {
-                    // Somebody else was faster, or looks at it.
-                    Ok(()) | Err(Error::UnknownVault { .. } | Error::Busy { .. }) => {}
+                    // Another process was faster, or is using it.
+                    Ok(())
+                    | Err(Error::Vault(VaultError::Unknown { .. }) | Error::Owner(OwnerError::Busy { .. })) =>
+                        {}
                     Err(error) => return Err(error),
                 }
             }
@@ -77,50 +94,72 @@ impl Store {
         Ok(())
     }
 
-    /// The fork of a preview whose process is gone, if a vault of this name is one.
+    /// The fork of a preview whose process is gone, if a vault has this name.
     fn left_preview(&self, name: &str) -> Result<Option<Vault>> {
-        let Some((approval, process)) = parse_name(name) else { return Ok(None) };
+        let Some((approval, process)) = parse_name(name) else {
+            return Ok(None);
+        };
         if Path::new("/proc").join(process.to_string()).exists() {
             return Ok(None);
         }
-        let fork = match self.vault(name) {
-            Err(Error::UnknownVault { .. }) => return Ok(None),
+        let fork = match self.store.vault(name) {
+            Err(Error::Vault(VaultError::Unknown { .. })) => return Ok(None),
             fork => fork?,
         };
         let parent = fork.record()?.0.parent.map(|parent| parent.vault);
         Ok((parent == Some(approval.vault)).then_some(fork))
     }
 
-    fn preview_request(&self, approval: &Approval) -> Result<(ExecRequest, Vec<String>)> {
+    fn preview_request(&self, approval: &Approval) -> Result<(RunSpec, Vec<String>)> {
         let asked = approval.binding.request()?;
         let (secret, env): (Vec<_>, Vec<_>) =
             asked.env.iter().cloned().partition(|(name, _)| is_secret(name));
         let passed = approval.binding.passed.iter().map(|(name, _)| name.to_os());
         let withheld = secret.into_iter().map(|(name, _)| name).chain(passed);
-        let withheld = withheld.map(|name| avfs_core::printable(name.as_encoded_bytes())).collect();
+        let withheld = withheld
+            .map(|name| avfs_core::printable(name.as_encoded_bytes()))
+            .collect();
         let stdin = match &approval.binding.stdin {
             None => None,
             Some(_) => Some(self.kept_input(approval)?),
         };
         let policy = Some(Policy::parse(Path::new("preview"), ALLOW)?);
         let (network, checkpoint, asking) = (Network::None, CheckpointMode::Never, Asking::Never);
-        Ok((ExecRequest { env, stdin, policy, network, checkpoint, asking, ..asked }, withheld))
+        Ok((
+            RunSpec {
+                env,
+                stdin,
+                policy,
+                network,
+                checkpoint,
+                asking,
+                ..asked
+            },
+            withheld,
+        ))
     }
 
     fn kept_input(&self, approval: &Approval) -> Result<Vec<u8>> {
-        let kept = self.refs().read(&keys::input(&approval.id))?;
+        let kept = self.store.refs().read(&keys::input(&approval.id))?;
         let reason = "its standard input is not kept: it was answered before, or the input is too long";
-        kept.ok_or_else(|| Error::NoPreview { id: approval.id.to_string(), reason })
+        kept.ok_or_else(|| {
+            Error::Approval(ApprovalError::NoPreview {
+                id: approval.id.to_string(),
+                reason,
+            })
+        })
     }
 }
 
 fn is_secret(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_uppercase();
-    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric()).map(|word| word.trim_end_matches('S'));
+    let mut words = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .map(|word| word.trim_end_matches('S'));
     words.any(|word| SECRETS.iter().any(|secret| word.ends_with(secret)))
 }
 
-/// The name of a throw-away fork: whose preview it is, and which process makes it.
+/// The name of a temporary fork: the approval, and the process that makes it.
 fn fork_name(approval: &ApprovalId, process: u32) -> String {
     format!("{PREVIEW}{approval}-{process}")
 }
@@ -137,11 +176,17 @@ impl Throwaway {
     fn make(vault: &Vault, approval: &Approval) -> Result<Throwaway> {
         let at = vault.revision(&approval.binding.head.to_string())?;
         let name = VaultName::new(&fork_name(&approval.id, std::process::id()))?;
-        let fork = vault.fork_at(&at, std::slice::from_ref(&name))?.into_iter().next();
-        fork.map(Throwaway).ok_or(Error::UnknownVault { name: name.to_string(), similar: None })
+        let fork = vault
+            .fork_at(&at, std::slice::from_ref(&name))?
+            .into_iter()
+            .next();
+        fork.map(Throwaway).ok_or(Error::Vault(VaultError::Unknown {
+            name: name.to_string(),
+            similar: None,
+        }))
     }
 
-    /// As a drop does, and says what goes wrong.
+    /// The same as a drop, but reports errors.
     fn delete(self) -> Result<()> {
         self.0.clone().delete(true)
     }
@@ -155,10 +200,18 @@ impl Drop for Throwaway {
 }
 
 fn patch(fork: &Vault, approval: &Approval) -> Result<Vec<u8>> {
-    let (before, after) = (fork.snapshot(approval.binding.head)?.root, fork.snapshot(fork.head()?)?.root);
-    let changes = file_changes(fork.changed_paths(&before, &after)?);
+    let (before, after) = (
+        fork.snapshot(approval.binding.head)?.root,
+        fork.snapshot(fork.head()?)?.root,
+    );
+    let changes = file_changes(fork.history().changed_paths_folded(&before, &after)?);
     let mut patch = Vec::new();
-    let written = write_patch(fork.store().objects(), &changes, &PatchOptions::default(), &mut patch);
+    let written = write_patch(
+        fork.store().objects(),
+        &changes,
+        &PatchOptions::default(),
+        &mut patch,
+    );
     written.map_err(|error| Error::Host {
         action: "comparing",
         place: "the preview".to_owned(),
@@ -175,19 +228,36 @@ mod tests {
     fn forks_of_previews_are_known_by_their_names() {
         let id = ApprovalId::parse("a7-5f0c21d8").unwrap();
         assert_eq!(parse_name(&fork_name(&id, 4711)), Some((id, 4711)));
-        for other in ["preview-", "preview-a7-5f0c21d8", "preview-a7-5f0c21d8-x", "preview-mine-12", "web"] {
+        for other in [
+            "preview-",
+            "preview-a7-5f0c21d8",
+            "preview-a7-5f0c21d8-x",
+            "preview-mine-12",
+            "web",
+        ] {
             assert_eq!(parse_name(other), None, "{other}");
         }
     }
 
     #[test]
     fn what_looks_like_a_credential_is_known_by_its_name() {
-        for secret in
-            ["GH_TOKEN", "AWS_SECRET_ACCESS_KEY", "npm_config__auth", "PGPASSWORD", "CREDENTIALS", "APIKEY"]
-        {
+        for secret in [
+            "GH_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "npm_config__auth",
+            "PGPASSWORD",
+            "CREDENTIALS",
+            "APIKEY",
+        ] {
             assert!(is_secret(OsStr::new(secret)), "{secret}");
         }
-        for plain in ["GIT_AUTHOR_NAME", "CI", "KEYMAP", "TOKENIZERS_PARALLELISM", "RUST_LOG"] {
+        for plain in [
+            "GIT_AUTHOR_NAME",
+            "CI",
+            "KEYMAP",
+            "TOKENIZERS_PARALLELISM",
+            "RUST_LOG",
+        ] {
             assert!(!is_secret(OsStr::new(plain)), "{plain}");
         }
     }

@@ -2,21 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::raw::Raw;
+use crate::stored_bytes::StoredBytes;
 
-/// What the words of a command mean where it would run.
+/// The meaning of the words of a command where it would run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Meaning {
+pub(crate) struct CommandMeaning {
     /// The programs that it names, each once.
     pub programs: Vec<NamedProgram>,
     /// The directories of the vault in which programs are looked for.
-    pub searched: Vec<Raw>,
+    pub searched: Vec<StoredBytes>,
 }
 
 /// A program that a command names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedProgram {
+    /// The name, as the command has it.
     pub name: String,
+    /// Where it is.
     pub found: FoundProgram,
 }
 
@@ -27,15 +29,15 @@ pub enum FoundProgram {
     /// Part of the shell that reads the line.
     Builtin,
     /// At this path of the sandbox, where runs cannot change it.
-    Installed(Raw),
+    Installed(StoredBytes),
     /// At this path of the vault, where any run that can write may have changed it.
-    InVault(Raw),
+    InVault(StoredBytes),
     /// Nowhere, or it is known only when the command runs.
     Unknown,
 }
 
 impl FoundProgram {
-    /// Whether runs cannot make it another program.
+    /// Whether runs cannot replace the program.
     pub(super) fn is_fixed(&self) -> bool {
         match self {
             FoundProgram::Builtin | FoundProgram::Installed(_) => true,

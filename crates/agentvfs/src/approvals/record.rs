@@ -1,4 +1,4 @@
-//! One approval as it is kept.
+//! The stored form of an approval.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use avfs_exec::classify::{Classification, classify};
 use avfs_exec::policy::{Policy, PrefixRule};
 use serde::{Deserialize, Serialize};
 
-use super::binding::Binding;
-use crate::error::{Error, Result};
+use super::binding::{Binding, HEAD, READ_ONLY};
+use crate::error::{ApprovalError, Error, Result, StorageError};
 use crate::record::{VaultId, time};
 
 /// How long a request waits for an answer, and an answer for its one use.
 pub const PENDING_SECONDS: u64 = 24 * 60 * 60;
-/// How long an approval "for the session" holds.
+/// How long an approval "for the session" is valid.
 pub const SESSION_SECONDS: u64 = 8 * 60 * 60;
 
 /// Names an approval: `a3-5f0c21d8` is one of vault number 3.
@@ -30,14 +30,24 @@ impl ApprovalId {
         ApprovalId { vault, digits }
     }
 
+    /// Reads the text of an id.
     pub fn parse(text: &str) -> Result<ApprovalId> {
         let parts = text.strip_prefix('a').and_then(|rest| rest.split_once('-'));
         let known = parts.and_then(|(vault, digits)| {
-            let good =
-                digits.len() == 8 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-            Some(ApprovalId { vault: VaultId(vault.parse().ok()?), digits: good.then(|| digits.to_owned())? })
+            let good = digits.len() == 8
+                && digits
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            Some(ApprovalId {
+                vault: VaultId(vault.parse().ok()?),
+                digits: good.then(|| digits.to_owned())?,
+            })
         });
-        known.ok_or_else(|| Error::UnknownApproval { id: avfs_core::printable(text.as_bytes()) })
+        known.ok_or_else(|| {
+            Error::Approval(ApprovalError::Unknown {
+                id: avfs_core::printable(text.as_bytes()),
+            })
+        })
     }
 }
 
@@ -47,20 +57,24 @@ impl fmt::Display for ApprovalId {
     }
 }
 
-/// What was asked, and what became of it.
+/// A request, and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
+    /// Its id.
     pub id: ApprovalId,
-    /// The run that asked.
+    /// The requesting run.
     pub run: String,
+    /// Everything that the answer depends on.
     pub binding: Binding,
-    /// Why it is asked for, in the words of the policy.
+    /// Why an approval is needed, in the words of the policy.
     pub reason: String,
+    /// When it was asked.
     #[serde(with = "time")]
     pub created: Timestamp,
     /// When it stops holding, or waiting.
     #[serde(with = "time")]
     pub expires: Timestamp,
+    /// The answer.
     pub state: ApprovalState,
     /// The sections of a policy file that `always` would save.
     pub(crate) rules: Vec<String>,
@@ -68,42 +82,77 @@ pub struct Approval {
     pub earlier: Option<Earlier>,
 }
 
+/// An earlier request for the same command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
+    /// Its id.
     pub id: ApprovalId,
-    /// The names of what is another now; empty if it was used up or had expired.
+    /// The names of the fields that differ now; empty if it was used up or had expired.
     pub changed: Vec<String>,
 }
 
+impl Earlier {
+    /// The fields that differ now, in words: `this has changed since: the network`.
+    pub fn what_changed(&self) -> String {
+        let named = |name: &String| match name.as_str() {
+            HEAD => "the state of the vault".to_owned(),
+            READ_ONLY => "whether it may only read".to_owned(),
+            name => format!("the {name}"),
+        };
+        let names: Vec<String> = self.changed.iter().map(named).collect();
+        let verb = if names.len() == 1 {
+            "this has"
+        } else {
+            "these have"
+        };
+        format!("{verb} changed since: {}", names.join(", "))
+    }
+}
+
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum ApprovalState {
+    /// There is none yet.
     Pending,
+    /// It was allowed.
     Allowed {
+        /// For how long.
         scope: Scope,
+        /// Who allowed it.
         by: String,
+        /// When.
         #[serde(with = "time")]
         time: Timestamp,
     },
+    /// It was denied.
     Denied {
+        /// Who denied it.
         by: String,
+        /// When.
         #[serde(with = "time")]
         time: Timestamp,
+        /// Why, if that was said.
         reason: Option<String>,
     },
     /// Allowed once, and this run was it.
     Used {
+        /// The run.
         run: String,
+        /// Who allowed it.
         by: String,
     },
+    /// Nobody answered in time, or the time of the answer is over.
     Expired,
-    /// The vault changed, and the same request was asked for again.
+    /// The vault changed, and the same request was made again.
     Replaced {
+        /// The new request.
         with: ApprovalId,
     },
 }
 
 impl ApprovalState {
+    /// Its name in JSON.
     pub fn as_str(&self) -> &'static str {
         match self {
             ApprovalState::Pending => "pending",
@@ -129,6 +178,7 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Its name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Scope::Once => "once",
@@ -139,24 +189,33 @@ impl Scope {
 }
 
 impl Approval {
-    /// What the command does, part by part.
+    /// The effects of the command, part by part.
     pub fn classification(&self) -> Classification {
         classify(&self.binding.command.to_command())
     }
 
-    /// The rules that `always` saves; none if some part of the command cannot be kept as a rule.
-    pub fn rules_to_save(&self) -> Result<Vec<PrefixRule>> {
-        self.rules.iter().map(|text| parse_rule(&self.id.to_string(), text)).collect()
+    /// The rules that `always` saves; none if some part of the command cannot be kept as a rule, or a rule of the record
+    /// cannot be read: one bad record must not hide the others.
+    pub fn rules_to_save(&self) -> Vec<PrefixRule> {
+        let place = self.id.to_string();
+        let rules: Option<Vec<PrefixRule>> = self
+            .rules
+            .iter()
+            .map(|text| parse_rule(&place, text).ok())
+            .collect();
+        rules.unwrap_or_default()
     }
 
-    /// Whether what `always` saves is for the command as a whole, and not for each part of it.
+    /// Whether the rule that `always` saves is for the command as a whole, and not for each part of it.
     pub fn saves_whole_command(&self) -> bool {
         !self.binding.has_plain_parts(&self.classification())
     }
 
     /// Whether it lets a request run now.
     pub(super) fn grants(&self, request: &Binding, now: Timestamp) -> bool {
-        let ApprovalState::Allowed { scope, .. } = &self.state else { return false };
+        let ApprovalState::Allowed { scope, .. } = &self.state else {
+            return false;
+        };
         let is_same = match scope {
             Scope::Once | Scope::Always => self.binding.digest() == request.digest(),
             Scope::Session => self.binding.request_digest() == request.request_digest(),
@@ -164,7 +223,7 @@ impl Approval {
         is_same && now < self.expires
     }
 
-    /// Whether it is past its time, and nobody has said so yet.
+    /// Whether it has expired, and that was not recorded yet.
     pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
         let ends = match &self.state {
             ApprovalState::Pending => true,
@@ -182,9 +241,11 @@ impl Approval {
 pub(super) fn parse_rule(place: &str, text: &str) -> Result<PrefixRule> {
     let policy = Policy::parse(std::path::Path::new(place), text).ok();
     let rule = policy.and_then(|policy| policy.rules().first().cloned());
-    rule.ok_or_else(|| Error::DamagedRecord {
-        key: place.to_owned(),
-        reason: "its rule is not readable".into(),
+    rule.ok_or_else(|| {
+        Error::Storage(StorageError::DamagedRecord {
+            key: place.to_owned(),
+            reason: "its rule is not readable".into(),
+        })
     })
 }
 
@@ -197,36 +258,19 @@ pub(super) fn after(moment: Timestamp, seconds: u64) -> Timestamp {
 pub(crate) mod keys {
     use super::{ApprovalId, VaultId};
 
-    pub const ALL: &str = "approval/";
+    pub(crate) use crate::record::key::APPROVALS as ALL;
 
-    pub fn approvals(vault: VaultId) -> String {
-        format!("{ALL}{vault}/")
-    }
-
-    pub fn approval(id: &ApprovalId) -> String {
+    pub(crate) fn approval(id: &ApprovalId) -> String {
         format!("{ALL}{}/{}", id.vault, id.digits)
     }
 
-    pub fn inputs(vault: VaultId) -> String {
-        format!("approval-input/{vault}/")
-    }
-
     /// Standard input of a request, while it waits.
-    pub fn input(id: &ApprovalId) -> String {
+    pub(crate) fn input(id: &ApprovalId) -> String {
         format!("approval-input/{}/{}", id.vault, id.digits)
     }
 
-    pub fn pointers(vault: VaultId) -> String {
-        format!("approval-latest/{vault}/")
-    }
-
     /// The latest approval of a request, or of a command.
-    pub fn latest(vault: VaultId, digest: &str) -> String {
+    pub(crate) fn latest(vault: VaultId, digest: &str) -> String {
         format!("approval-latest/{vault}/{digest}")
-    }
-
-    /// What was allowed for always.
-    pub fn saved(vault: VaultId) -> String {
-        format!("approval-rules/{vault}")
     }
 }

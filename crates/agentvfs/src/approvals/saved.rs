@@ -1,4 +1,4 @@
-//! What was allowed for always: rules that are kept with a vault, or at the end of a policy file.
+//! Permanent permissions: rules that are kept with a vault, or at the end of a policy file.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::binding::{AskedNetwork, Binding};
 use super::programs::NamedProgram;
-use super::record::{Approval, ApprovalId, keys, parse_rule};
-use crate::error::{Error, Result};
-use crate::exec::ExecRequest;
-use crate::record::{self, VaultId, time};
-use crate::store::Store;
-use crate::vault::Vault;
+use super::record::{Approval, ApprovalId, parse_rule};
+use crate::approvals::asking::Approvals;
+use crate::approvals::asking::VaultApprovals;
+use crate::error::{ApprovalError, Error, Result, StorageError};
+use crate::exec::RunSpec;
+use crate::record::{self, VaultId, key, time};
 
 /// A rule that is kept with a vault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,16 +26,19 @@ pub struct SavedRule {
     pub rule: String,
     /// It holds for runs that reach no more than this.
     pub network: AskedNetwork,
+    /// The approval that it was saved with.
     pub approval: ApprovalId,
+    /// Who saved it.
     pub by: String,
+    /// When it was saved.
     #[serde(with = "time")]
     pub time: Timestamp,
-    /// What it holds for beside that; `None` in records of versions that did not keep it: it holds for nothing.
+    /// The rest of its scope; `None` in records of versions that did not store it: then it is never valid.
     #[serde(default)]
     pub holds_for: Option<SavedFor>,
 }
 
-/// What was shown to the person who allowed something for always.
+/// The information that was shown to the person who allowed something permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedFor {
     /// The digest of everything around the command that could give its words another meaning, or it a wider view.
@@ -71,52 +74,62 @@ impl SavedFor {
 
 /// Where the program of a rule is found in a request.
 fn programs_of(rule: &PrefixRule, binding: &Binding) -> Vec<NamedProgram> {
-    let named = binding.programs.iter().filter(|program| Some(&program.name) == rule.prefix.first());
+    let named = binding
+        .programs
+        .iter()
+        .filter(|program| Some(&program.name) == rule.prefix.first());
     named.cloned().collect()
 }
 
-impl Vault {
-    /// What was allowed for always in this vault.
+impl VaultApprovals<'_> {
+    /// The permanent permissions in this vault.
     pub fn saved_rules(&self) -> Result<Vec<SavedRule>> {
-        Ok(self.store().saved_record(self.id())?.0)
+        Ok(self.vault.store().approvals().saved_record(self.vault.id())?.0)
     }
 
     /// The policy of a request as it holds in this vault: the rules that were saved answer where it would ask.
-    pub fn policy_here(&self, request: &ExecRequest) -> Result<Policy> {
-        let request = request.placed(self.own_path()?);
-        self.policy_at(&request, &request.working_directory(), &classify(&request.command))
+    pub fn policy_here(&self, request: &RunSpec) -> Result<Policy> {
+        let request = request.placed(self.vault.own_path()?);
+        self.policy_at(
+            &request,
+            &request.working_directory(),
+            &classify(&request.command),
+        )
     }
 
     /// The same for a request that starts in a directory.
-    pub(crate) fn policy_at(
-        &self,
-        request: &ExecRequest,
-        cwd: &Path,
-        found: &Classification,
-    ) -> Result<Policy> {
+    pub(crate) fn policy_at(&self, request: &RunSpec, cwd: &Path, found: &Classification) -> Result<Policy> {
         let policy = match &request.policy {
             Some(policy) => policy.clone(),
-            None => self.policy_in_force()?.policy,
+            None => self.vault.policy_in_force()?.policy,
         };
         let saved = self.saved_rules()?;
         if saved.is_empty() {
             return Ok(policy);
         }
-        let binding = self.binding_of(request, cwd, found)?;
+        let binding = self.vault.runs().binding_of(request, cwd, found)?;
         Ok(policy.with_saved(holding(&saved, &request.network, &binding, found)?))
     }
 
-    /// Takes a saved rule back; `number` counts from 1 in the order of [`Vault::saved_rules`].
+    /// Removes a saved rule; `number` counts from 1 in the order of [`VaultApprovals::saved_rules`].
     pub fn forget_saved_rule(&self, number: usize) -> Result<SavedRule> {
-        self.store().retry(|edits| {
-            let (mut all, expect) = self.store().saved_record(self.id())?;
+        self.vault.store().retry(|edits| {
+            let (mut all, expect) = self.vault.store().approvals().saved_record(self.vault.id())?;
             if number == 0 || number > all.len() {
-                return Err(Error::UnknownSavedRule { number });
+                return Err(Error::Approval(ApprovalError::UnknownSavedRule { number }));
             }
             let gone = all.remove(number - 1);
-            let key = keys::saved(self.id());
-            edits.push(RefEdit { key, expect, value: Some(record::encode(&all)) });
-            self.note(edits, "approval-forget", &format!("{} {}", gone.approval, gone.name()))?;
+            let key = key::always_allowed(self.vault.id());
+            edits.push(RefEdit {
+                key,
+                expect,
+                value: Some(record::encode(&all)),
+            });
+            self.note(
+                edits,
+                "approval-forget",
+                &format!("{} {}", gone.approval, gone.name()),
+            )?;
             Ok(gone)
         })
     }
@@ -133,12 +146,18 @@ pub(super) fn holding(
     for saved in all {
         let place = format!("approval {}", saved.approval);
         let mut rule = parse_rule(&place, &saved.rule)?;
-        if !saved.holds_for.as_ref().is_some_and(|holds_for| holds_for.covers(&rule, binding, found)) {
+        if !saved
+            .holds_for
+            .as_ref()
+            .is_some_and(|holds_for| holds_for.covers(&rule, binding, found))
+        {
             continue;
         }
-        let reached = saved.network.to_network().ok_or_else(|| Error::DamagedRecord {
-            key: place.clone(),
-            reason: "an unknown host".to_owned(),
+        let reached = saved.network.to_network().ok_or_else(|| {
+            Error::Storage(StorageError::DamagedRecord {
+                key: place.clone(),
+                reason: "an unknown host".to_owned(),
+            })
         })?;
         if reached.covers(network) {
             rule.network.network = reached;
@@ -160,9 +179,9 @@ impl SavedRule {
     }
 }
 
-impl Store {
+impl Approvals<'_> {
     pub(super) fn saved_record(&self, vault: VaultId) -> Result<(Vec<SavedRule>, Option<Vec<u8>>)> {
-        let found = record::read(self.refs(), &keys::saved(vault))?;
+        let found = record::read(self.store.refs(), &key::always_allowed(vault))?;
         Ok(found.map_or_else(|| (Vec::new(), None), |(rules, bytes)| (rules, Some(bytes))))
     }
 }
@@ -176,7 +195,7 @@ pub(super) fn appended(file: &Path, rules: &[PrefixRule]) -> Result<String> {
     Ok(append_rules(file, &text, rules)?)
 }
 
-/// Whole or not at all: whoever reads the file meanwhile reads a policy.
+/// Atomically: concurrent readers of the file always read a complete policy.
 pub(super) fn write(file: &Path, text: &str) -> Result<()> {
     let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let mut name = target.clone().into_os_string();
@@ -194,5 +213,9 @@ pub(super) fn write(file: &Path, text: &str) -> Result<()> {
 }
 
 fn host(action: &'static str, place: &Path, source: std::io::Error) -> Error {
-    Error::Host { action, place: avfs_core::printable(place.as_os_str().as_encoded_bytes()), source }
+    Error::Host {
+        action,
+        place: avfs_core::printable(place.as_os_str().as_encoded_bytes()),
+        source,
+    }
 }

@@ -7,7 +7,7 @@ use avfs_store::{MemoryStore, RefEdit, RefRange, RefStore};
 use serde::de::DeserializeOwned;
 
 use crate::audit;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StorageError};
 use crate::name::{CheckpointName, VaultName};
 use crate::record::{self, CheckpointRecord, HistoryRecord, VaultRecord, key};
 use crate::vault::Vault;
@@ -15,7 +15,7 @@ use crate::vault::Vault;
 /// Keys without the vault's number, and values.
 pub(super) type Rows = Vec<(String, Vec<u8>)>;
 
-/// How often a vault that is written to is read again before an export gives up.
+/// How often a vault that is being written is read again before an export gives up.
 const ATTEMPTS: u32 = 100;
 /// More entries than any vault will have; keys have room for ten times as many.
 const MOST_ENTRIES: u64 = 100_000_000_000;
@@ -28,17 +28,20 @@ pub(super) struct Bundle {
     pub audit: Rows,
 }
 
-/// A state and the inode table that goes with it.
+/// A state and its inode table.
 type State = (SnapshotId, Option<NodeId>);
 
 impl Bundle {
-    /// The refs of `vault` as they were together at one moment. Each change of a vault changes its record,
-    /// except that thinning takes old entries of its history away.
-    pub fn of(vault: &Vault) -> Result<Bundle> {
+    /// The refs of `vault` as of one moment. Each change of a vault changes its record, except that thinning
+    /// removes old entries of its history.
+    pub(super) fn of(vault: &Vault) -> Result<Bundle> {
         for _ in 0..ATTEMPTS {
             let (record, bytes) = vault.record()?;
             let bundle = Bundle {
-                record: VaultRecord { nameless: Vec::new(), ..record },
+                record: VaultRecord {
+                    nameless: Vec::new(),
+                    ..record
+                },
                 history: rows(vault, key::histories(vault.id()))?,
                 checkpoints: rows(vault, key::checkpoints(vault.id()))?,
                 audit: rows(vault, key::audits(vault.id()))?,
@@ -47,20 +50,27 @@ impl Bundle {
                 return Ok(bundle);
             }
         }
-        Err(Error::Contended { key: key::vault(vault.id()) })
+        Err(Error::Storage(StorageError::Contended {
+            key: key::vault(vault.id()),
+        }))
     }
 
     /// The rows as a file holds them.
-    pub fn refs(&self) -> impl Iterator<Item = (String, Vec<u8>)> + '_ {
-        let lists = [("history", &self.history), ("checkpoint", &self.checkpoints), ("audit", &self.audit)];
+    pub(super) fn refs(&self) -> impl Iterator<Item = (String, Vec<u8>)> + '_ {
+        let lists = [
+            ("history", &self.history),
+            ("checkpoint", &self.checkpoints),
+            ("audit", &self.audit),
+        ];
         let rows = lists.into_iter().flat_map(|(list, rows)| {
-            rows.iter().map(move |(rest, value)| (format!("{list}/{rest}"), value.clone()))
+            rows.iter()
+                .map(move |(rest, value)| (format!("{list}/{rest}"), value.clone()))
         });
         std::iter::once(("vault".to_owned(), record::encode(&self.record))).chain(rows)
     }
 
     /// All states that the vault needs.
-    pub fn states(&self) -> Result<Vec<State>> {
+    pub(super) fn states(&self) -> Result<Vec<State>> {
         let mut states = vec![(self.record.head.snapshot, self.record.head.inodes)];
         states.extend(self.record.parent.map(|parent| (parent.snapshot, None)));
         states.extend(self.record.head.conflicts.map(|conflicts| (conflicts, None)));
@@ -78,7 +88,7 @@ impl Bundle {
     }
 
     /// The refs of a file. The error is the reason to refuse it.
-    pub fn sort_out(refs: Rows) -> Result<Bundle, String> {
+    pub(super) fn sort_out(refs: Rows) -> Result<Bundle, String> {
         let mut record = None;
         let (mut history, mut checkpoints, mut audit) = (Rows::new(), Rows::new(), Rows::new());
         for (key, value) in refs {
@@ -93,7 +103,12 @@ impl Bundle {
             }
         }
         let record = record.ok_or("it holds no vault")?;
-        let bundle = Bundle { record, history, checkpoints, audit };
+        let bundle = Bundle {
+            record,
+            history,
+            checkpoints,
+            audit,
+        };
         VaultName::new(bundle.record.name.last_part()).map_err(|error| error.to_string())?;
         bundle.check_history()?;
         bundle.check_checkpoints()?;
@@ -127,7 +142,9 @@ impl Bundle {
             CheckpointName::new(name).map_err(|error| error.to_string())?;
             let point: CheckpointRecord = decode(name, value)?;
             if point.seq > self.record.seq || !names.insert(name) {
-                return Err(format!("its checkpoint {name} is twice there or newer than the vault"));
+                return Err(format!(
+                    "its checkpoint {name} is twice there or newer than the vault"
+                ));
             }
         }
         Ok(())
@@ -136,14 +153,17 @@ impl Bundle {
     /// Checks the audit log by the same rule as that of a vault in a store.
     fn check_audit(&self) -> Result<(), String> {
         let (id, copy) = (self.record.id, MemoryStore::new());
-        let numbered = (1u64..).zip(&self.audit).all(|(seq, (key, _))| key::seq_of(key) == Some(seq));
+        let numbered = (1u64..)
+            .zip(&self.audit)
+            .all(|(seq, (key, _))| key::seq_of(key) == Some(seq));
         if !numbered {
             return Err("its audit log has a gap".into());
         }
         let rows = (1u64..)
             .zip(&self.audit)
             .map(|(seq, (_, value))| RefEdit::create(key::audit(id, seq), value.clone()));
-        copy.commit(&rows.collect::<Vec<_>>()).map_err(|error| error.to_string())?;
+        copy.commit(&rows.collect::<Vec<_>>())
+            .map_err(|error| error.to_string())?;
         let head = || Ok(self.record.audit.clone());
         let verified = audit::verify(&copy, self.record.name.as_str(), id, &head, None);
         verified.map(|_| ()).map_err(|error| error.to_string())
@@ -153,7 +173,10 @@ impl Bundle {
 fn rows(vault: &Vault, prefix: String) -> Result<Rows> {
     let found = vault.store().refs().scan(&RefRange::prefix(prefix.clone()))?;
     let short = |key: String| key.strip_prefix(&prefix).unwrap_or_default().to_owned();
-    Ok(found.into_iter().map(|(key, value)| (short(key), value)).collect())
+    Ok(found
+        .into_iter()
+        .map(|(key, value)| (short(key), value))
+        .collect())
 }
 
 fn decode<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, String> {

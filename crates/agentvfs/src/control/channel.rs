@@ -14,29 +14,37 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A longer line is no message of ours.
+/// A longer line is not a message of ours.
 const LINE_MAX: usize = 256 << 10;
 
-/// How long a message may take to leave: the other side has room for it, unless it does not read at all.
+/// How long sending a message may take: the other side has room for it, unless it does not read at all.
 const SENDING: Duration = Duration::from_secs(10);
 
-/// How many descriptors may arrive at once; the kernel drops those for which there is no room.
+/// How many descriptors may arrive together; the kernel drops those for which there is no room.
 const DESCRIPTORS: usize = 4;
 
 pub(super) struct Channel {
     stream: UnixStream,
-    /// What has arrived behind the last line that was taken.
+    /// Bytes that arrived after the last complete line.
     buffer: Vec<u8>,
     descriptors: VecDeque<OwnedFd>,
 }
 
 impl Channel {
-    pub fn new(stream: UnixStream) -> Channel {
-        Channel { stream, buffer: Vec::new(), descriptors: VecDeque::new() }
+    pub(super) fn new(stream: UnixStream) -> Channel {
+        Channel {
+            stream,
+            buffer: Vec::new(),
+            descriptors: VecDeque::new(),
+        }
     }
 
     /// Sends a message, with a descriptor if there is one.
-    pub fn send(&mut self, message: &impl Serialize, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    pub(super) fn send(
+        &mut self,
+        message: &impl Serialize,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
         self.stream.set_write_timeout(Some(SENDING))?;
@@ -45,6 +53,7 @@ impl Channel {
         while sent < line.len() {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            // They go with the first bytes; sent again with the rest, they would arrive twice.
             if sent == 0 && !descriptors.is_empty() {
                 ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
             }
@@ -59,7 +68,7 @@ impl Channel {
     }
 
     /// The next message; `None` when the other side is done. All of it must arrive in time, however slowly.
-    pub fn receive<T: DeserializeOwned>(&mut self, within: Duration) -> io::Result<Option<T>> {
+    pub(super) fn receive<T: DeserializeOwned>(&mut self, within: Duration) -> io::Result<Option<T>> {
         let deadline = Instant::now() + within;
         let mut searched = 0;
         loop {
@@ -67,14 +76,17 @@ impl Channel {
                 let line: Vec<u8> = self.buffer.drain(..=searched + end).collect();
                 return Ok(Some(serde_json::from_slice(&line)?));
             }
+            // What was searched once has no line end; a long line is not searched from its beginning each
+            // time.
             searched = self.buffer.len();
             if searched > LINE_MAX {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a line is too long"));
             }
             if self.receive_more(deadline)? == 0 {
-                return match self.buffer.is_empty() {
-                    true => Ok(None),
-                    false => Err(io::ErrorKind::UnexpectedEof.into()),
+                return if self.buffer.is_empty() {
+                    Ok(None)
+                } else {
+                    Err(io::ErrorKind::UnexpectedEof.into())
                 };
             }
         }
@@ -87,6 +99,7 @@ impl Channel {
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            // The deadline is for the whole message, so each read gets what is left of it.
             self.stream.set_read_timeout(Some(left))?;
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -109,12 +122,12 @@ impl Channel {
                 self.descriptors.extend(descriptors);
             }
         }
-        // More than any message of ours brings: whoever sends them does not get to fill our table.
+        // No message of ours brings more: a sender must not fill our descriptor table.
         self.descriptors.truncate(DESCRIPTORS);
     }
 
     /// The descriptor that came with the last message, if one did; any other is closed.
-    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+    pub(super) fn take_descriptor(&mut self) -> Option<OwnedFd> {
         let first = self.descriptors.pop_front();
         self.descriptors.clear();
         first
@@ -170,7 +183,10 @@ mod tests {
         other.write_all(b"ces\"\n\"ha").unwrap();
         assert_eq!(one.receive::<String>(SOON).unwrap().unwrap(), "in pieces");
         drop(other);
-        assert_eq!(one.receive::<String>(SOON).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            one.receive::<String>(SOON).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 
     #[test]
@@ -179,7 +195,10 @@ mod tests {
         let late = one.receive::<String>(Duration::from_millis(1)).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
         let writer = std::thread::spawn(move || while other.write_all(&[b'x'; 4096]).is_ok() {});
-        assert_eq!(one.receive::<String>(SOON).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            one.receive::<String>(SOON).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
         drop(one);
         writer.join().unwrap();
     }

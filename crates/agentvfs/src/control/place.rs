@@ -1,4 +1,4 @@
-//! Where the socket of a vault is, and who may sit at its ends.
+//! The path of the socket of a vault, and which processes may use its ends.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -18,8 +18,8 @@ use super::SOCKET;
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// The address of a socket in a directory. The kernel takes 107 bytes of a path; where that is too little,
-/// the directory is named by a descriptor, which must stay open as long as the address is used.
+/// The address of a socket in a directory. The kernel accepts 107 bytes of a path; if that is too little, the
+/// directory is named by a descriptor, which must stay open as long as the address is used.
 struct Address {
     address: SocketAddrUnix,
     _directory: Option<OwnedFd>,
@@ -27,24 +27,35 @@ struct Address {
 
 fn address_in(directory: &Path) -> io::Result<Address> {
     if let Ok(address) = SocketAddrUnix::new(directory.join(SOCKET)) {
-        return Ok(Address { address, _directory: None });
+        return Ok(Address {
+            address,
+            _directory: None,
+        });
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty())?;
     let address = SocketAddrUnix::new(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd()))?;
-    Ok(Address { address, _directory: Some(opened) })
+    Ok(Address {
+        address,
+        _directory: Some(opened),
+    })
 }
 
 fn new_socket() -> io::Result<OwnedFd> {
-    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+    Ok(socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
 }
 
-/// Makes the socket of a vault. Only its owner does this, so one that is there belongs to a dead owner.
+/// Makes the socket of a vault. Only its owner does this, so an existing socket belongs to a dead owner.
 pub(crate) fn listen_in(directory: &Path) -> io::Result<UnixListener> {
     remove_from(directory)?;
     let (socket, place) = (new_socket()?, address_in(directory)?);
     bind(&socket, &place.address)?;
-    // Nobody can connect before it listens.
+    // No process can connect before it listens.
     std::fs::set_permissions(directory.join(SOCKET), std::fs::Permissions::from_mode(0o600))?;
     listen(&socket, BACKLOG)?;
     Ok(UnixListener::from(socket))
@@ -57,7 +68,7 @@ pub(crate) fn remove_from(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Connects to whoever serves a vault; `None` if nobody does.
+/// Connects to the process that serves a vault; `None` if there is none.
 pub(crate) fn connect_in(directory: &Path, patience: Duration) -> io::Result<Option<UnixStream>> {
     // Not before the socket is there: most of the time it is not.
     match std::fs::symlink_metadata(directory.join(SOCKET)) {
@@ -66,7 +77,11 @@ pub(crate) fn connect_in(directory: &Path, patience: Duration) -> io::Result<Opt
         Err(error) => return Err(error),
     }
     let (socket, place) = (new_socket()?, address_in(directory)?);
-    set_socket_timeout(&socket, Timeout::Send, Some(patience.max(Duration::from_millis(1))))?;
+    set_socket_timeout(
+        &socket,
+        Timeout::Send,
+        Some(patience.max(Duration::from_millis(1))),
+    )?;
     loop {
         match connect(&socket, &place.address) {
             Ok(()) => return Ok(Some(UnixStream::from(socket))),
@@ -78,13 +93,12 @@ pub(crate) fn connect_in(directory: &Path, patience: Duration) -> io::Result<Opt
     }
 }
 
-/// Whether the process at the other end may ask for anything: it runs as the same user, or as root.
+/// Whether the process at the other end may make requests: it runs as the same user, or as root.
 pub(crate) fn may_ask(stream: &UnixStream) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-/// Whether the process at the other end is one that owns the store: the user whose directory this is, or
-/// root.
+/// Whether the process at the other end is an owner of the store: the user of this directory, or root.
 pub(crate) fn may_answer(stream: &UnixStream, directory: &Path) -> io::Result<bool> {
     let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(directory)?);
     let peer = socket_peercred(stream)?;

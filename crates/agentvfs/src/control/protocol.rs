@@ -5,33 +5,33 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use avfs_core::{NodeId, SnapshotId, TreePath};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::desk::Unmounted;
-use crate::deed::{Deed, Landing};
-use crate::error::Error;
+use super::owner_service::Unmounted;
+use crate::error::{Error, ErrorCode, FileError, Hint};
+use crate::logged_action::{LoggedAction, TreeUpdate};
 use crate::mount::MountState;
 use crate::record::{Head, VaultId, node_id, optional_snapshot_id, snapshot_id};
 
 /// Grows with every change that an older process would misunderstand.
-pub const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
 /// The code of an owner that talks to too many others already.
-pub const NO_ROOM: &str = "owner-silent";
+pub(super) const NO_ROOM: ErrorCode = ErrorCode::OwnerSilent;
 
-/// What others ask of an owner.
+/// A request to an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
-pub(crate) enum Request {
+pub(crate) enum OwnerRequest {
     /// Always the first one, and the same in every version.
     Hello {
         version: u32,
     },
-    /// Take a snapshot of what is not stored yet.
+    /// Take a snapshot of all unstored changes.
     Settle,
     /// Make a stored state the head.
     Adopt(Box<Adopt>),
-    /// Read anew how much the vault may hold.
+    /// Read the limits of the vault again.
     Limits,
     /// Serve the vault at a directory; a connection to the kernel may come along.
     Mount {
@@ -40,9 +40,9 @@ pub(crate) enum Request {
     },
     Unmount {
         dir: Bytes,
-        /// Also one that is in use.
+        /// Also if the mount is in use.
         force: bool,
-        /// Copies of it in other namespaces are not served any more.
+        /// Copies of it in other namespaces are no longer served.
         #[serde(default)]
         cut_off: bool,
     },
@@ -72,7 +72,11 @@ pub(crate) struct Adopt {
     pub undoes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
-    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "optional_snapshot_id",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub task_base: Option<SnapshotId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflicts: Option<ConflictsEdit>,
@@ -85,33 +89,44 @@ pub(crate) struct Adopt {
 /// Other open conflicts than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ConflictsEdit {
-    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "optional_snapshot_id",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub before: Option<SnapshotId>,
-    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "optional_snapshot_id",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub after: Option<SnapshotId>,
 }
 
 impl Adopt {
-    pub fn new(base: &Head, head: &Head, deed: &Deed<'_>, landing: Landing) -> Adopt {
-        let edit = ConflictsEdit { before: base.conflicts, after: head.conflicts };
+    pub(crate) fn new(base: &Head, head: &Head, logged: &LoggedAction<'_>, update: TreeUpdate) -> Adopt {
+        let edit = ConflictsEdit {
+            before: base.conflicts,
+            after: head.conflicts,
+        };
         Adopt {
             base: base.snapshot,
             snapshot: head.snapshot,
             inodes: head.inodes,
-            action: deed.action.to_owned(),
-            detail: deed.detail.to_owned(),
-            undoes: deed.undoes,
-            since: deed.since,
-            task_base: deed.task_base,
+            action: logged.action.to_owned(),
+            detail: logged.detail.to_owned(),
+            undoes: logged.undoes,
+            since: logged.since,
+            task_base: logged.task_base,
             conflicts: Some(edit).filter(|edit| edit.before != edit.after),
-            exact: landing.is_exact(),
-            renew: landing.renews(),
+            exact: update.is_exact(),
+            renew: update.renews(),
         }
     }
 
-    /// What the history says of it. The author of the snapshot is who did it.
-    pub fn deed<'a>(&'a self, author: &'a str) -> Deed<'a> {
-        Deed {
+    /// Its entry in the history. The author of the snapshot is the actor.
+    pub(crate) fn logged<'a>(&'a self, author: &'a str) -> LoggedAction<'a> {
+        LoggedAction {
             actor: author,
             action: &self.action,
             detail: &self.detail,
@@ -121,15 +136,15 @@ impl Adopt {
         }
     }
 
-    pub fn landing(&self) -> Landing {
-        Landing::from_flags(self.exact, self.renew)
+    pub(crate) fn update(&self) -> TreeUpdate {
+        TreeUpdate::from_flags(self.exact, self.renew)
     }
 }
 
-/// What an owner answers.
+/// An answer of an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
-pub(crate) enum Reply {
+pub(crate) enum OwnerReply {
     /// The same in every version.
     Hello {
         version: u32,
@@ -146,7 +161,11 @@ pub(crate) enum Reply {
         snapshot: SnapshotId,
         #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
         inodes: Option<NodeId>,
-        #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            with = "optional_snapshot_id",
+            default,
+            skip_serializing_if = "Option::is_none"
+        )]
         conflicts: Option<SnapshotId>,
     },
     /// Others have changed the same path meanwhile.
@@ -161,23 +180,39 @@ pub(crate) enum Reply {
     Mounts {
         mounts: Vec<MountState>,
     },
-    /// It could not be done; the code is one of [`crate::CODES`].
+    /// It could not be done; the code is one of [`crate::ErrorCode`].
     Failed {
         code: String,
         message: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        hint: Option<String>,
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "known_hint"
+        )]
+        hint: Option<Hint>,
     },
 }
 
-impl Reply {
-    pub fn of_error(error: &Error) -> Reply {
-        if let Error::Overtaken { path, .. } = error {
-            return Reply::Conflict { path: path.as_ref().map(Bytes::of_path) };
+impl OwnerReply {
+    pub(crate) fn of_error(error: &Error) -> OwnerReply {
+        if let Error::File(FileError::Overtaken { path, .. }) = error {
+            return OwnerReply::Conflict {
+                path: path.as_ref().map(Bytes::of_path),
+            };
         }
         let message = avfs_core::with_causes(error);
-        Reply::Failed { code: error.code().to_owned(), message, hint: error.hint() }
+        OwnerReply::Failed {
+            code: error.code().to_string(),
+            message,
+            hint: error.hint(),
+        }
     }
+}
+
+/// A hint of another version may be unknown here: the error is valid without it.
+fn known_hint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Hint>, D::Error> {
+    let given = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(given).ok())
 }
 
 /// Bytes that are text most of the time: the text itself, or else `{"hex": …}`.
@@ -192,35 +227,39 @@ impl Bytes {
     fn new(bytes: &[u8]) -> Bytes {
         match std::str::from_utf8(bytes) {
             Ok(text) => Bytes::Text(text.to_owned()),
-            Err(_) => Bytes::Other { hex: bytes.iter().map(|byte| format!("{byte:02x}")).collect() },
+            Err(_) => Bytes::Other {
+                hex: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            },
         }
     }
 
-    pub fn of_host(path: &Path) -> Bytes {
+    pub(crate) fn of_host(path: &Path) -> Bytes {
         Bytes::new(path.as_os_str().as_bytes())
     }
 
-    pub fn of_path(path: &TreePath) -> Bytes {
+    pub(crate) fn of_path(path: &TreePath) -> Bytes {
         Bytes::new(path.as_bytes())
     }
 
-    /// The bytes; `None` if they are not what they should be.
+    /// The bytes; `None` if they are invalid.
     fn to_vec(&self) -> Option<Vec<u8>> {
         match self {
             Bytes::Text(text) => Some(text.clone().into_bytes()),
             Bytes::Other { hex } if hex.len().is_multiple_of(2) && hex.is_ascii() => {
                 let pairs = (0..hex.len()).step_by(2);
-                pairs.map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()
+                pairs
+                    .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok())
+                    .collect()
             }
             Bytes::Other { .. } => None,
         }
     }
 
-    pub fn to_host(&self) -> Option<PathBuf> {
+    pub(crate) fn to_host(&self) -> Option<PathBuf> {
         self.to_vec().map(|bytes| OsString::from_vec(bytes).into())
     }
 
-    pub fn to_path(&self) -> Option<TreePath> {
+    pub(crate) fn to_path(&self) -> Option<TreePath> {
         TreePath::parse(&self.to_vec()?).ok()
     }
 }
@@ -231,12 +270,16 @@ mod tests {
 
     #[test]
     fn messages_have_the_form_that_other_versions_know() {
-        let hello = serde_json::to_string(&Request::Hello { version: 1 }).unwrap();
+        let hello = serde_json::to_string(&OwnerRequest::Hello { version: 1 }).unwrap();
         assert_eq!(hello, r#"{"request":"hello","version":1}"#);
-        let reply = Reply::Hello { version: 1, pid: 7, vault: VaultId(3) };
+        let reply = OwnerReply::Hello {
+            version: 1,
+            pid: 7,
+            vault: VaultId(3),
+        };
         let reply = serde_json::to_string(&reply).unwrap();
         assert_eq!(reply, r#"{"reply":"hello","version":1,"pid":7,"vault":3}"#);
-        let settle = serde_json::to_string(&Request::Settle).unwrap();
+        let settle = serde_json::to_string(&OwnerRequest::Settle).unwrap();
         assert_eq!(settle, r#"{"request":"settle"}"#);
     }
 

@@ -14,64 +14,76 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::channel::Channel;
 use super::place;
-use super::protocol::{NO_ROOM, Reply, Request, VERSION};
+use super::protocol::{NO_ROOM, OwnerReply, OwnerRequest, VERSION};
 use crate::record::VaultId;
 
-/// How many are served at once; who comes then is told to come again.
+/// How many connections are served concurrently; further ones are told to try again.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How long a connection may be silent. Whoever works on something for longer connects anew.
+/// How long a connection may be silent. A client that works for longer reconnects.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Answers requests: the descriptor is the one that came along.
-pub(crate) type Answer = dyn Fn(Request, Option<OwnedFd>) -> Reply + Send + Sync;
+pub(crate) type Answer = dyn Fn(OwnerRequest, Option<OwnedFd>) -> OwnerReply + Send + Sync;
 
 /// Serves a socket until it is dropped.
-pub(crate) struct Server {
+pub(crate) struct SocketServer {
     directory: PathBuf,
     wake: Arc<OwnedFd>,
-    guests: Arc<Guests>,
+    connections: Arc<OpenConnections>,
     doorman: Option<JoinHandle<()>>,
 }
 
 /// The connections that are open.
 #[derive(Default)]
-struct Guests {
+struct OpenConnections {
     streams: Mutex<HashMap<u64, UnixStream>>,
     left: Condvar,
 }
 
-impl Server {
+impl SocketServer {
     /// Serves the vault in `directory`. The caller owns it.
-    pub fn start(directory: &Path, vault: VaultId, answer: Arc<Answer>) -> io::Result<Server> {
+    pub(crate) fn start(directory: &Path, vault: VaultId, answer: Arc<Answer>) -> io::Result<SocketServer> {
         let listener = place::listen_in(directory)?;
         listener.set_nonblocking(true)?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
-        let guests = Arc::new(Guests::default());
-        let house = House { vault, answer, guests: Arc::clone(&guests) };
+        let connections = Arc::new(OpenConnections::default());
+        let house = ConnectionContext {
+            vault,
+            answer,
+            connections: Arc::clone(&connections),
+        };
         let woken = Arc::clone(&wake);
         let doorman = std::thread::Builder::new()
             .name("avfs-control".into())
             .spawn(move || house.let_in(&listener, &woken))?;
-        Ok(Server { directory: directory.to_owned(), wake, guests, doorman: Some(doorman) })
+        Ok(SocketServer {
+            directory: directory.to_owned(),
+            wake,
+            connections,
+            doorman: Some(doorman),
+        })
     }
 }
 
-impl Drop for Server {
-    /// Lets nobody in any more, and waits for the answers that are being worked on.
+impl Drop for SocketServer {
+    /// Accepts no more connections, and waits for the answers that are in progress.
     fn drop(&mut self) {
+        // First, so that new clients find no owner rather than one that does not answer.
         let _ = place::remove_from(&self.directory);
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         if let Some(doorman) = self.doorman.take() {
             let _ = doorman.join();
         }
-        self.guests.see_off();
+        self.connections.see_off();
     }
 }
 
-impl Guests {
+impl OpenConnections {
     fn streams(&self) -> MutexGuard<'_, HashMap<u64, UnixStream>> {
-        self.streams.lock().expect("no panic happens while the lock is held")
+        self.streams
+            .lock()
+            .expect("no panic happens while the lock is held")
     }
 
     /// Takes a stream in, unless there are too many.
@@ -93,38 +105,44 @@ impl Guests {
     fn see_off(&self) {
         let mut streams = self.streams();
         for stream in streams.values() {
-            // What was asked is still answered.
+            // Earlier requests are still answered.
             let _ = stream.shutdown(Shutdown::Read);
         }
         while !streams.is_empty() {
-            streams = self.left.wait(streams).expect("no panic happens while the lock is held");
+            streams = self
+                .left
+                .wait(streams)
+                .expect("no panic happens while the lock is held");
         }
     }
 }
 
-struct House {
+struct ConnectionContext {
     vault: VaultId,
     answer: Arc<Answer>,
-    guests: Arc<Guests>,
+    connections: Arc<OpenConnections>,
 }
 
 /// Leaves when its thread ends, however it ends.
-struct Visit {
-    guests: Arc<Guests>,
+struct OpenConnection {
+    connections: Arc<OpenConnections>,
     number: u64,
 }
 
-impl Drop for Visit {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.guests.leave(self.number);
+        self.connections.leave(self.number);
     }
 }
 
-impl House {
+impl ConnectionContext {
     fn let_in(&self, listener: &UnixListener, wake: &OwnedFd) {
         let mut number = 0;
         loop {
-            let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+            let mut ready = [
+                PollFd::new(listener, PollFlags::IN),
+                PollFd::new(wake, PollFlags::IN),
+            ];
             match poll(&mut ready, None) {
                 Ok(_) if ready[1].revents().is_empty() => {}
                 Err(rustix::io::Errno::INTR) => continue,
@@ -133,11 +151,11 @@ impl House {
             match listener.accept() {
                 Ok((stream, _)) => {
                     number += 1;
-                    // Who could not be taken in sees the connection end, and nobody else is harmed.
+                    // A client that could not be accepted sees the connection end, and others are unaffected.
                     let _ = self.receive(number, stream);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Out of descriptors, for example: whoever waits, waits a little longer.
+                // Out of descriptors, for example: waiting clients wait a little longer.
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),
             }
         }
@@ -148,16 +166,22 @@ impl House {
             return Ok(());
         }
         stream.set_nonblocking(false)?;
-        if !self.guests.enter(number, &stream)? {
+        // Told, and not only dropped: a client then tries again instead of reporting a missing owner.
+        if !self.connections.enter(number, &stream)? {
             return turn_away(stream);
         }
-        let visit = Visit { guests: Arc::clone(&self.guests), number };
+        let visit = OpenConnection {
+            connections: Arc::clone(&self.connections),
+            number,
+        };
         let (vault, answer) = (self.vault, Arc::clone(&self.answer));
-        std::thread::Builder::new().name("avfs-guest".into()).spawn(move || {
-            let _visit = visit;
-            // A guest that hangs up or talks nonsense is no trouble of the owner's.
-            let _ = serve(Channel::new(stream), vault, &*answer);
-        })?;
+        std::thread::Builder::new()
+            .name("avfs-guest".into())
+            .spawn(move || {
+                let _visit = visit;
+                // A client that hangs up or sends nonsense does not affect the owner.
+                let _ = serve(Channel::new(stream), vault, &*answer);
+            })?;
         Ok(())
     }
 }
@@ -165,16 +189,25 @@ impl House {
 fn turn_away(stream: UnixStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     let message = "too many processes talk to the owner of the vault".to_owned();
-    let reply = Reply::Failed { code: NO_ROOM.into(), message, hint: None };
+    let reply = OwnerReply::Failed {
+        code: NO_ROOM.to_string(),
+        message,
+        hint: None,
+    };
     Channel::new(stream).send(&reply, None)
 }
 
 /// Answers one guest until it leaves.
 fn serve(mut channel: Channel, vault: VaultId, answer: &Answer) -> io::Result<()> {
     match channel.receive(SILENCE_MAX) {
-        Ok(Some(Request::Hello { version })) => {
-            let hello = Reply::Hello { version: VERSION, pid: std::process::id(), vault };
+        Ok(Some(OwnerRequest::Hello { version })) => {
+            let hello = OwnerReply::Hello {
+                version: VERSION,
+                pid: std::process::id(),
+                vault,
+            };
             channel.send(&hello, None)?;
+            // The client has our version and process id from the greeting and can say what to do.
             if version != VERSION {
                 return Ok(());
             }
@@ -199,7 +232,11 @@ fn complain(mut channel: Channel, error: &io::Error) -> io::Result<()> {
     channel.send(&nonsense(&error.to_string()), None)
 }
 
-fn nonsense(reason: &str) -> Reply {
+fn nonsense(reason: &str) -> OwnerReply {
     let message = format!("this is no request: {reason}");
-    Reply::Failed { code: "bad-request".into(), message, hint: None }
+    OwnerReply::Failed {
+        code: "bad-request".into(),
+        message,
+        hint: None,
+    }
 }

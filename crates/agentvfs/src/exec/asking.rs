@@ -4,108 +4,127 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use avfs_exec::classify::{Class, Classification};
-use avfs_exec::policy::{Action, Decision, PrefixRule};
+use avfs_exec::policy::{PolicyAction, PolicyDecision, PrefixRule};
 use avfs_exec::{Cancel, Capabilities};
 
-use super::envelope::RunResult;
-use super::{Asking, ExecRequest, Failed, Permit, Refusal, Running};
+use super::core::RunCore;
+use super::outcome::{Refused, RunError};
+use super::request::SessionRequest;
+use super::{Asking, Permit, RunContext, RunSpec};
 use super::{naming, networked};
-use crate::approvals::{Approval, ApprovalState, AskedCommand, Binding, Question, Standing};
-use crate::error::Result;
-use crate::session::SessionRequest;
-use crate::vault::Vault;
+use crate::approvals::{Approval, ApprovalQuestion, ApprovalState, AskedCommand, Binding, Standing};
+use crate::error::{Hint, Result};
+use crate::exec::VaultRuns;
 
-/// How long is paused between two looks at an approval: at first, and at most.
+/// The pause between two checks of an approval: at first, and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
-/// A command whose approval is looked for.
+/// A command that needs an approval.
 struct Seeking<'a> {
-    request: &'a ExecRequest,
+    request: &'a RunSpec,
     cwd: &'a Path,
     found: &'a Classification,
     rules: Vec<PrefixRule>,
-    decision: &'a Decision,
-    /// What it has if it runs.
+    decision: &'a PolicyDecision,
+    /// Its capabilities if it runs.
     asked: Capabilities,
-    /// It is no command, but a session, which ends after so long without one.
+    /// Set for a session instead of a command: it ends after this time without a command.
     session: Option<Duration>,
-    /// `None`: it does not wait; `Some(None)`: as long as it takes.
+    /// `None`: it does not wait; `Some(None)`: without a time limit.
     deadline: Option<Option<Instant>>,
 }
 
-impl Vault {
-    /// Decides, asks if somebody has to be asked, and runs.
+impl RunCore<'_> {
+    /// Decides, requests an approval if necessary, and runs.
     pub(super) fn decide_and_run(
-        &self,
-        request: &ExecRequest,
-        running: &mut Running<'_>,
+        &mut self,
+        request: &RunSpec,
+        context: &mut RunContext<'_>,
         cwd: &Path,
         found: &Classification,
-        result: &mut RunResult,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), RunError> {
         let deadline = deadline(request.asking);
         loop {
-            let request = &*self.with_policy(request)?;
-            let policy = self.policy_at(request, cwd, found)?;
+            let request = &*self.vault.policy().apply_to(request)?;
+            let policy = self.vault.approvals().policy_at(request, cwd, found)?;
             let asked = request.asked().narrowed_by(found.classes);
             let decision = policy.decide_for(found, &asked, request.asking != Asking::Never);
-            result.decision = Some(decision.clone());
+            self.outcome.decision = Some(decision.clone());
             let rules = policy.rules_to_save_for(found, &asked);
             let decision = &decision;
-            let seeking = Seeking { request, cwd, found, rules, decision, asked, session: None, deadline };
-            let permit = match self.permit(&seeking, Some(running), result) {
-                Err(Failed::PermitGone) => continue,
+            let seeking = Seeking {
+                request,
+                cwd,
+                found,
+                rules,
+                decision,
+                asked,
+                session: None,
+                deadline,
+            };
+            let permit = match self.permit(&seeking, Some(context)) {
+                Err(RunError::PermitGone) => continue,
                 permit => permit?,
             };
             if request.dry_run {
                 return Ok(());
             }
-            result.decision = Some(permit.decision.clone());
-            match self.run(request, running, &permit, cwd, result) {
-                // Another run was faster, or the vault has changed: it is decided on anew.
-                Err(Failed::PermitGone) => {}
-                done => {
-                    return done.inspect_err(|_| {
-                        result.audit_head = self.note_failure(request, result, &permit.decision).ok();
-                    });
+            self.outcome.decision = Some(permit.decision.clone());
+            match self.run(request, context, &permit, cwd) {
+                // Another run was faster, or the vault has changed: it is decided on again.
+                Err(RunError::PermitGone) => {}
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    self.record_failure(request, &permit.decision);
+                    return Err(error);
                 }
             }
         }
     }
 
-    /// Decides on a command of a session, which has what was granted to the session, and asks without waiting for an
-    /// answer.
+    /// Decides on a command of a session, which has the grants of the session, and requests an approval
+    /// without waiting for an answer.
     pub(crate) fn permit_at_once(
-        &self,
-        request: &ExecRequest,
+        &mut self,
+        request: &RunSpec,
         cwd: &Path,
         found: &Classification,
         granted: &Capabilities,
-        result: &mut RunResult,
-    ) -> Result<Permit, Failed> {
-        let request = &*self.with_policy(request)?;
-        let policy = self.policy_at(request, cwd, found)?;
+    ) -> Result<Permit, RunError> {
+        let request = &*self.vault.policy().apply_to(request)?;
+        let policy = self.vault.approvals().policy_at(request, cwd, found)?;
         let decision = policy.decide_within(found, granted, request.asking != Asking::Never);
-        result.decision = Some(decision.clone());
-        let writing = Capabilities { write: granted.write, ..Capabilities::READING };
+        self.outcome.decision = Some(decision.clone());
+        let writing = Capabilities {
+            write: granted.write,
+            ..Capabilities::READING
+        };
         let rules = policy.rules_to_save_for(found, &writing);
         let (asked, decision) = (granted.clone(), &decision);
-        let seeking = Seeking { request, cwd, found, rules, decision, asked, session: None, deadline: None };
-        let permit = self.permit(&seeking, None, result)?;
-        result.decision = Some(permit.decision.clone());
+        let seeking = Seeking {
+            request,
+            cwd,
+            found,
+            rules,
+            decision,
+            asked,
+            session: None,
+            deadline: None,
+        };
+        let permit = self.permit(&seeking, None)?;
+        self.outcome.decision = Some(permit.decision.clone());
         Ok(permit)
     }
 
-    /// Decides on what a session asks for, and takes what an approval gives.
-    pub(crate) fn permit_session(
-        &self,
-        request: &SessionRequest,
-        result: &mut RunResult,
-    ) -> Result<Permit, Failed> {
+    /// Decides on the request of a session, and uses an approval.
+    pub(crate) fn permit_session(&mut self, request: &SessionRequest) -> Result<Permit, RunError> {
         loop {
-            let permit = self.seek_session(request, result)?;
+            let permit = self.seek_session(request)?;
+            let run = &self.outcome.run;
             let is_used = match &permit.approval {
-                Some((approval, binding)) => self.use_approval(&approval.id, binding, &result.run)?,
+                Some((approval, binding)) => {
+                    self.vault.approvals().use_approval(&approval.id, binding, run)?
+                }
                 None => true,
             };
             // Otherwise another session was faster, or the vault has changed: it is decided on again.
@@ -115,113 +134,127 @@ impl Vault {
         }
     }
 
-    /// Decides on what a session asks for, and asks without waiting for an answer.
-    pub(crate) fn seek_session(
-        &self,
-        request: &SessionRequest,
-        result: &mut RunResult,
-    ) -> Result<Permit, Failed> {
+    /// Decides on the request of a session, and requests an approval without waiting for an answer.
+    pub(crate) fn seek_session(&mut self, request: &SessionRequest) -> Result<Permit, RunError> {
         let SessionRequest { exec, idle } = request;
-        let request = &*self.with_policy(exec)?;
+        let request = &*self.vault.policy().apply_to(exec)?;
         let cwd = &request.working_directory();
         let (found, rules) = (&Classification::nothing(), Vec::new());
-        let policy = self.policy_at(request, cwd, found)?;
+        let policy = self.vault.approvals().policy_at(request, cwd, found)?;
         let asked = request.asked();
         let decision = &policy.decide_session(&asked, request.asking != Asking::Never);
-        result.decision = Some(decision.clone());
+        self.outcome.decision = Some(decision.clone());
         let session = Some(*idle);
-        let seeking = Seeking { request, cwd, found, rules, decision, asked, session, deadline: None };
-        self.permit(&seeking, None, result)
+        let seeking = Seeking {
+            request,
+            cwd,
+            found,
+            rules,
+            decision,
+            asked,
+            session,
+            deadline: None,
+        };
+        self.permit(&seeking, None)
     }
 
     fn permit(
-        &self,
+        &mut self,
         seeking: &Seeking<'_>,
-        running: Option<&mut Running<'_>>,
-        result: &mut RunResult,
-    ) -> Result<Permit, Failed> {
+        context: Option<&mut RunContext<'_>>,
+    ) -> Result<Permit, RunError> {
         let decision = seeking.decision;
         match decision.action {
-            Action::Allow | Action::AllowWithCheckpoint => {
+            PolicyAction::Allow | PolicyAction::AllowWithCheckpoint => {
                 let granted = seeking.asked.clone();
-                Ok(Permit { decision: decision.clone(), granted, approval: None })
+                Ok(Permit {
+                    decision: decision.clone(),
+                    granted,
+                    approval: None,
+                })
             }
-            Action::RequireApproval if seeking.request.dry_run => Err(self.required(seeking, None)),
-            Action::RequireApproval => self.seek(seeking, running, result),
-            Action::Deny => {
-                result.audit_head = self.note_refusal(seeking.request, result, decision).ok();
+            PolicyAction::RequireApproval if seeking.request.dry_run => Err(self.required(seeking, None)),
+            PolicyAction::RequireApproval => self.seek(seeking, context),
+            PolicyAction::Deny => {
+                self.record_refusal(seeking.request, decision);
                 let message = format!("the policy denies it: {}", decision.reason);
-                let hint = decision.alternative.clone();
-                Err(Failed::Refused(Refusal { code: "denied_by_policy", message, hint }))
+                let hint = decision.alternative.clone().map(Hint::Note);
+                Err(RunError::Refused(Refused {
+                    code: "denied_by_policy",
+                    message,
+                    hint,
+                }))
             }
         }
     }
 
-    /// Looks for an approval. If that is wanted it waits for an answer, with which everything is decided on anew:
-    /// the answer may be a rule.
+    /// Looks for an approval. On request it waits for an answer, after which everything is decided again: the
+    /// answer may be a rule.
     fn seek(
-        &self,
+        &mut self,
         seeking: &Seeking<'_>,
-        running: Option<&mut Running<'_>>,
-        result: &mut RunResult,
-    ) -> Result<Permit, Failed> {
-        let Seeking { request, cwd, decision, .. } = seeking;
-        let mut binding = self.binding_of(request, cwd, seeking.found)?;
+        context: Option<&mut RunContext<'_>>,
+    ) -> Result<Permit, RunError> {
+        let Seeking {
+            request,
+            cwd,
+            decision,
+            ..
+        } = seeking;
+        let mut binding = self.vault.runs().binding_of(request, cwd, seeking.found)?;
         if let Some(idle) = seeking.session {
             binding.command = AskedCommand::Session;
-            binding.idle_seconds = Some(idle.as_secs());
+            // Nothing: it has no such limit.
+            binding.idle_seconds = Some(idle.as_secs()).filter(|seconds| *seconds > 0);
         }
-        let standing = self.standing(&Question {
+        let standing = self.vault.approvals().standing(&ApprovalQuestion {
             binding: &binding,
-            run: &result.run,
+            run: &self.outcome.run,
             reason: &decision.reason,
             rules: seeking.rules.iter().map(PrefixRule::to_toml).collect(),
             stdin: request.stdin.as_deref(),
         })?;
-        result.audit_head = Some(self.record()?.0.audit.hash);
+        self.outcome.audit_head = Some(self.vault.record()?.0.audit.hash);
         let pending = match standing {
             Standing::Allowed(approval) => {
-                result.approval = Some(approval.id.to_string());
+                self.outcome.approval = Some(approval.id.clone());
                 let decision = allowed(decision, &approval);
                 let granted = seeking.asked.clone();
-                return Ok(Permit { decision, granted, approval: Some((approval, binding)) });
+                return Ok(Permit {
+                    decision,
+                    granted,
+                    approval: Some((approval, binding)),
+                });
             }
-            Standing::Denied(approval) => return Err(self.denied(seeking, &approval, result)),
+            Standing::Denied(approval) => return Err(self.denied(seeking, &approval)),
             Standing::Pending(approval) => approval,
         };
-        result.approval = Some(pending.id.to_string());
-        let Some(running) = running else { return Err(self.required(seeking, Some(&pending))) };
-        if let Some(asked) = running.asked.as_mut().filter(|_| seeking.deadline.is_some()) {
-            asked(&pending.id);
+        self.outcome.approval = Some(pending.id.clone());
+        let Some(context) = context else {
+            return Err(self.required(seeking, Some(&pending)));
+        };
+        if seeking.deadline.is_some() {
+            context.watch.waits_for(&pending.id, context.cancel);
         }
-        match self.wait_for(&pending, seeking.deadline, running.cancel)? {
-            true => Err(Failed::PermitGone),
-            false => Err(self.required(seeking, Some(&pending))),
+        if self.wait_for(&pending, seeking.deadline, context.cancel)? {
+            Err(RunError::PermitGone)
+        } else {
+            Err(self.required(seeking, Some(&pending)))
         }
     }
 
-    /// Everything that decides what a request does, as it is now.
-    pub(crate) fn binding_of(
-        &self,
-        request: &ExecRequest,
-        cwd: &Path,
-        found: &Classification,
-    ) -> Result<Binding> {
-        let head = self.head()?;
-        let meaning = naming::meaning(self, request, cwd, found, head)?;
-        Ok(Binding::of(request, self.id(), cwd, meaning, head))
-    }
-
-    /// Waits until somebody has answered; returns whether somebody has.
+    /// Waits until the request is answered; returns whether it was.
     fn wait_for(
         &self,
         pending: &Approval,
         deadline: Option<Option<Instant>>,
         cancel: &Cancel,
     ) -> Result<bool> {
-        let Some(deadline) = deadline else { return Ok(false) };
+        let Some(deadline) = deadline else {
+            return Ok(false);
+        };
         let [mut pause, longest] = PAUSES;
-        while self.store().approval(&pending.id)?.state == ApprovalState::Pending {
+        while self.vault.store().approval(&pending.id)?.state == ApprovalState::Pending {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) || cancel.wait(left.map_or(pause, |left| left.min(pause))) {
                 return Ok(false);
@@ -231,46 +264,81 @@ impl Vault {
         Ok(true)
     }
 
-    fn required(&self, seeking: &Seeking<'_>, pending: Option<&Approval>) -> Failed {
-        let Seeking { request, decision, .. } = seeking;
+    fn required(&self, seeking: &Seeking<'_>, pending: Option<&Approval>) -> RunError {
+        let Seeking {
+            request, decision, ..
+        } = seeking;
         let mut message = format!("it takes an approval: {}", decision.reason);
         let earlier = pending.and_then(|pending| pending.earlier.as_ref());
         if let Some(earlier) = earlier.filter(|earlier| !earlier.changed.is_empty()) {
-            let changed = earlier.changed.join(", ");
-            message.push_str(&format!("; {} does not hold for it, other than then: {changed}", earlier.id));
+            let told = format!(
+                "; approval {} does not cover it, because {}",
+                earlier.id,
+                earlier.what_changed()
+            );
+            message.push_str(&told);
         }
-        let answer = pending.map(|Approval { id, .. }| {
-            format!(
-                "`avfs approvals show {id}` tells what it is, `avfs approvals allow {id}` lets the same command run"
-            )
-        });
-        let hint = match decision.classes.contains(Class::Networked) && request.reaches_nothing() {
-            true => {
-                message.push_str("; and it would reach nothing, because this run has no network");
-                let name = self.name().map(|name| name.to_string()).unwrap_or_default();
-                let again = networked::with_network(request, &name);
-                let allow = answer.map(|answer| format!("; {answer}, without a network")).unwrap_or_default();
-                Some(format!("`{again}` asks for it with a network{allow}"))
-            }
-            false => answer.or_else(|| decision.alternative.clone()),
+        let approval = pending.map(|pending| pending.id.to_string());
+        let hint = if decision.classes.contains(Class::Networked) && request.reaches_nothing() {
+            message.push_str("; and it would reach nothing, because this run has no network");
+            let vault = self.vault.name().map(|name| name.to_string()).unwrap_or_default();
+            Some(Hint::RunWithNetwork {
+                again: networked::with_network(request, &vault),
+                approval,
+            })
+        } else {
+            let alternative = || decision.alternative.clone().map(Hint::Note);
+            approval
+                .map(|id| Hint::AnswerApproval { id })
+                .or_else(alternative)
         };
-        Failed::Refused(Refusal { code: "approval_required", message, hint })
+        RunError::Refused(Refused {
+            code: "approval_required",
+            message,
+            hint,
+        })
     }
 
-    fn denied(&self, seeking: &Seeking<'_>, approval: &Approval, result: &mut RunResult) -> Failed {
+    fn denied(&mut self, seeking: &Seeking<'_>, approval: &Approval) -> RunError {
         let told = match &approval.state {
-            ApprovalState::Denied { by, reason: Some(reason), .. } => format!("denied by {by}: {reason}"),
+            ApprovalState::Denied {
+                by,
+                reason: Some(reason),
+                ..
+            } => format!("denied by {by}: {reason}"),
             ApprovalState::Denied { by, reason: None, .. } => format!("denied by {by}"),
             _ => "denied".to_owned(),
         };
         let told = avfs_core::printable(told.as_bytes());
         let rule = format!("approval {}", approval.id);
-        let decision =
-            Decision { action: Action::Deny, rule, reason: told.clone(), ..seeking.decision.clone() };
-        result.approval = Some(approval.id.to_string());
-        result.audit_head = self.note_refusal(seeking.request, result, &decision).ok();
-        result.decision = Some(decision);
-        Failed::Refused(Refusal { code: "approval_denied", message: told, hint: None })
+        let decision = PolicyDecision {
+            action: PolicyAction::Deny,
+            rule,
+            reason: told.clone(),
+            ..seeking.decision.clone()
+        };
+        self.outcome.approval = Some(approval.id.clone());
+        self.record_refusal(seeking.request, &decision);
+        self.outcome.decision = Some(decision);
+        RunError::Refused(Refused {
+            code: "approval_denied",
+            message: told,
+            hint: None,
+        })
+    }
+}
+
+impl VaultRuns<'_> {
+    /// Everything that decides what a request does, in its current state.
+    pub(crate) fn binding_of(
+        &self,
+        request: &RunSpec,
+        cwd: &Path,
+        found: &Classification,
+    ) -> Result<Binding> {
+        let head = self.vault.head()?;
+        let meaning = naming::meaning(self.vault, request, cwd, found, head)?;
+        Ok(Binding::of(request, self.vault.id(), cwd, meaning, head))
     }
 }
 
@@ -281,14 +349,14 @@ fn deadline(asking: Asking) -> Option<Option<Instant>> {
     }
 }
 
-/// What a person allowed runs after a checkpoint.
-fn allowed(decision: &Decision, approval: &Approval) -> Decision {
+/// A command that a person allowed runs after a checkpoint.
+fn allowed(decision: &PolicyDecision, approval: &Approval) -> PolicyDecision {
     let by = match &approval.state {
         ApprovalState::Allowed { by, .. } => by.as_str(),
         _ => "nobody",
     };
-    Decision {
-        action: Action::AllowWithCheckpoint,
+    PolicyDecision {
+        action: PolicyAction::AllowWithCheckpoint,
         rule: format!("approval {}", approval.id),
         reason: format!("allowed by {}", avfs_core::printable(by.as_bytes())),
         ..decision.clone()

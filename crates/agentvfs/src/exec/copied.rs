@@ -1,5 +1,5 @@
-//! A vault as a plain copy on the disk, for places where nothing can be mounted: written out before a run, and what
-//! the run has made of it taken back. It costs what the vault holds.
+//! A vault as a plain copy on the disk, for machines where nothing can be mounted: written before a run, and
+//! read back with the changes of the run. The cost depends on the size of the vault.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{DirBuilderExt, lchown};
@@ -8,18 +8,16 @@ use std::path::{Path, PathBuf};
 use avfs_core::rules::{Level, Rules};
 use avfs_core::{Labels, SnapshotId, TreePath};
 use avfs_exec::plan::UNPRIVILEGED;
-use avfs_tree::{Base, ObjectWriter, SetAttr, TreeReader, WorkTree};
+use avfs_tree::{BaseTree, ObjectWriter, SetAttr, TreeReader, WorkTree};
 
 use super::workspace::host;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, RulesError};
 use crate::open::OpenVault;
 use crate::removal::remove_tree;
 use crate::restore::{Comeback, Times};
-use crate::transfer::{DirectoryExport, export_directory};
+use crate::run_directory::copy_of;
 use crate::vault::Vault;
-
-/// What the directories of copies are called, before the id of their run.
-const PREFIX: &str = "avfs-copy-";
+use avfs_transfer::{DirectoryExport, export_directory};
 
 /// A copy of a vault's present state. Nothing is left of it when this is dropped.
 pub(super) struct Copied {
@@ -27,7 +25,7 @@ pub(super) struct Copied {
     before: SnapshotId,
 }
 
-/// Whether a plain copy can keep rules: it can be written as a whole, or not at all. Says whether it can.
+/// Whether a plain copy can enforce rules: it is writable as a whole, or not at all. Returns whether it is.
 pub(super) fn is_writable(rules: Option<&Rules>) -> Result<bool> {
     let Some(rules) = rules else { return Ok(true) };
     let root = rules.root(&Labels::default());
@@ -40,59 +38,93 @@ pub(super) fn is_writable(rules: Option<&Rules>) -> Result<bool> {
         {
             Ok(false)
         }
-        () => Err(Error::RulesNeedMount),
+        () => Err(Error::Rules(RulesError::NeedMount)),
     }
 }
 
 impl Copied {
     /// Writes the vault out; if root does so, for the user that the run will be.
-    pub fn make(vault: &Vault, run: &str) -> Result<Copied> {
-        let copy = Copied { place: place_of(run), before: vault.head()? };
-        let failed = |action| move |source| host(action, &place_of(run), source);
+    pub(super) fn make(vault: &Vault, run: &str) -> Result<Copied> {
+        let copy = Copied {
+            place: copy_of(run),
+            before: vault.head()?,
+        };
+        let failed = |action| move |source| host(action, &copy_of(run), source);
         // New, and nobody else's until everything is there.
-        std::fs::DirBuilder::new().mode(0o700).create(&copy.place).map_err(failed("making"))?;
-        let options = DirectoryExport { merge: true, owners: false };
-        export_directory(&vault.reader_at(copy.before)?, &TreePath::root(), &copy.place, &options, &())?;
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&copy.place)
+            .map_err(failed("making"))?;
+        let options = DirectoryExport {
+            merge: true,
+            owners: false,
+        };
+        export_directory(
+            &vault.reader_at(copy.before)?,
+            &TreePath::root(),
+            &copy.place,
+            &options,
+            &(),
+        )?;
         if rustix::process::geteuid().is_root() {
             give_all(&copy.place).map_err(failed("giving away"))?;
         }
         Ok(copy)
     }
 
-    pub fn place(&self) -> &Path {
+    pub(super) fn place(&self) -> &Path {
         &self.place
     }
 
-    pub fn before(&self) -> SnapshotId {
+    pub(super) fn before(&self) -> SnapshotId {
         self.before
     }
 
-    /// Makes what the run has changed a change of the vault; returns the state then.
-    pub fn take_back(&self, vault: &Vault, action: &str, detail: &str) -> Result<SnapshotId> {
+    /// Makes the changes of the run a change of the vault; returns the new state.
+    pub(super) fn take_back(&self, vault: &Vault, action: &str, detail: &str) -> Result<SnapshotId> {
         vault.attempt(|open| {
             let _holding = open.hold_objects()?;
             let source = self.read_back(vault, open)?;
             let base = vault.reader_at(self.before)?;
-            let names = top_level(&[&base, &source]).map_err(|error| vault.read_error(error))?;
+            let names = top_level(&[&base, &source]).map_err(|error| vault.history().read_error(error))?;
             Comeback::new(open, base, source, &names, Times::AsTheyWere)?.run()?;
             open.save(action, detail)
         })?;
         vault.head()
     }
 
-    /// The tree that the directory holds now. Owners and labels are those of the vault: on the disk everything belongs
-    /// to whoever ran, and there are no labels.
+    /// The current tree of the directory. Owners and labels are those of the vault: on the disk everything
+    /// belongs to the user of the run, and there are no labels.
     fn read_back(&self, vault: &Vault, open: &OpenVault) -> Result<TreeReader> {
         let (store, objects) = (vault.store(), vault.store().objects());
-        let imported = open.store_directory(&self.place, &TreePath::root(), &())?;
+        let imported = open
+            .imports()
+            .store_directory(&self.place, &TreePath::root(), &())?;
         let read = store.root_of(imported, &ObjectWriter::new(objects))?.0;
         let (base, old) = (vault.snapshot(self.before)?.root, vault.reader_at(self.before)?);
-        let changes = vault.changed_paths(&base, &read)?;
-        let tree = WorkTree::in_memory(objects.clone(), Base { root: read, inodes: None }, store.clock())?;
-        for change in changes.into_iter().filter(|change| change.after.is_some() && !change.path.is_root()) {
+        let changes = vault.history().changed_paths(&base, &read)?;
+        let tree = WorkTree::in_memory(
+            objects.clone(),
+            BaseTree {
+                root: read,
+                inodes: None,
+            },
+            store.clock(),
+        )?;
+        for change in changes
+            .into_iter()
+            .filter(|change| change.after.is_some() && !change.path.is_root())
+        {
             let (uid, gid) = nearest_owner(&old, &change.path);
             let ino = tree.resolve(&change.path)?.ino;
-            tree.set_attr(ino, SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() })?;
+            tree.set_attr(
+                ino,
+                SetAttr {
+                    uid: Some(uid),
+                    gid: Some(gid),
+                    ..SetAttr::default()
+                },
+            )?;
             if let Some(entry) = change.before.filter(|entry| !entry.meta.labels.is_empty()) {
                 tree.set_labels(ino, entry.meta.labels)?;
             }
@@ -104,19 +136,9 @@ impl Copied {
 
 impl Drop for Copied {
     fn drop(&mut self) {
-        // What cannot be removed now is removed before the next run.
+        // If it cannot be removed now, it is removed before the next run.
         let _ = remove_tree(&self.place);
     }
-}
-
-/// Where the user of the run can reach it, whoever he is.
-fn place_of(run: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("{PREFIX}{run}"))
-}
-
-/// Removes what a killed run left.
-pub(super) fn clear_away(run: &str) {
-    let _ = remove_tree(&place_of(run));
 }
 
 /// The owner of what was at a path, or of the directory that it would have been in.
@@ -142,16 +164,17 @@ fn top_level(readers: &[&TreeReader]) -> Result<Vec<TreePath>, avfs_tree::ReadEr
     Ok(names.into_iter().collect())
 }
 
-/// Everything in a directory that nobody else can reach yet.
+/// Everything in a directory that is still private.
 fn give_all(directory: &Path) -> std::io::Result<()> {
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
         lchown(&directory, Some(UNPRIVILEGED), Some(UNPRIVILEGED))?;
         for entry in std::fs::read_dir(&directory)? {
             let entry = entry?;
-            match entry.file_type()?.is_dir() {
-                true => open.push(entry.path()),
-                false => lchown(entry.path(), Some(UNPRIVILEGED), Some(UNPRIVILEGED))?,
+            if entry.file_type()?.is_dir() {
+                open.push(entry.path())
+            } else {
+                lchown(entry.path(), Some(UNPRIVILEGED), Some(UNPRIVILEGED))?
             }
         }
     }

@@ -1,23 +1,24 @@
 //! The one answer to a run, whatever becomes of it. `docs/exec.schema.json` describes it for programs.
 
 use avfs_exec::classify::Command;
-use avfs_exec::launch::{End, Outcome, Stop};
-use avfs_exec::limits::{Limit, LimitsBy, Usage};
-use avfs_exec::network::{Published, Refusal};
-use avfs_exec::output::Captured;
-use avfs_exec::policy::Decision;
-use avfs_exec::session::{Answer, TurnEnd};
-use avfs_exec::{LaunchError, Limits, Network};
+use avfs_exec::launch::CommandEnd;
+use avfs_exec::limits::{LimitsBy, ReachedLimit};
+use avfs_exec::network::{PublishedPort, Refusal};
+use avfs_exec::output::CapturedOutput;
+use avfs_exec::policy::PolicyDecision;
+use avfs_exec::{LaunchError, Network, RunLimits};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::changes::ChangedFile;
 use super::granted::GrantedBody;
-use super::request::ExecRequest;
-use crate::error::Error;
+use super::outcome::{ProcessOutcome, RunCheckpoint, RunOutcome};
+use super::request::RunSpec;
+use crate::approvals::ApprovalId;
+use crate::error::{Error, Hint};
 use crate::text::Text;
 
-/// Grows when a field changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Increased when a field changes its meaning or is removed.
+pub(super) const SCHEMA_VERSION: u32 = 2;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Envelope {
@@ -27,7 +28,7 @@ pub struct Envelope {
     pub success: bool,
     pub request: RequestBody,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<RunResult>,
+    pub result: Option<ResultBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorBody>,
 }
@@ -47,7 +48,7 @@ pub struct RequestBody {
     pub checkpoint_mode: &'static str,
     pub readonly: bool,
     pub network: NetworkBody,
-    /// Ports inside that this machine reaches.
+    /// Ports inside that this machine can reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedBody>,
     pub isolation: &'static str,
@@ -79,7 +80,11 @@ impl NetworkBody {
             Network::None => "none".to_owned(),
             Network::Host => "host".to_owned(),
             Network::Hosts(hosts) if hosts.is_empty() => "none".to_owned(),
-            Network::Hosts(hosts) => hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+            Network::Hosts(hosts) => hosts
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(" "),
         }
     }
 }
@@ -89,9 +94,11 @@ impl Serialize for NetworkBody {
         match &self.0 {
             Network::None => "none".serialize(serializer),
             Network::Host => "host".serialize(serializer),
-            Network::Hosts(hosts) => {
-                hosts.iter().map(ToString::to_string).collect::<Vec<_>>().serialize(serializer)
-            }
+            Network::Hosts(hosts) => hosts
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .serialize(serializer),
         }
     }
 }
@@ -104,29 +111,30 @@ pub struct PublishedBody {
     pub port: u16,
 }
 
-impl From<&Published> for PublishedBody {
-    fn from(published: &Published) -> PublishedBody {
-        PublishedBody { at: published.at().to_string(), port: published.port() }
+impl From<&PublishedPort> for PublishedBody {
+    fn from(published: &PublishedPort) -> PublishedBody {
+        PublishedBody {
+            at: published.at().to_string(),
+            port: published.port(),
+        }
     }
 }
 
-/// What became of a run.
+/// The outcome of a run, for programs.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct RunResult {
+pub struct ResultBody {
     pub run: String,
     /// The session that it ran in, and whether that ended with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_ended: Option<bool>,
-    pub decision: Option<Decision>,
+    pub decision: Option<PolicyDecision>,
     pub vault: String,
-    /// The fork that it ran in, if it was made for it.
-    pub fork: Option<String>,
     pub checkpoint: CheckpointBody,
     pub mountpoint: Option<String>,
     pub isolation: Option<String>,
-    /// What it was given; nothing if it was not allowed to run.
+    /// Its grants; none if it was not allowed to run.
     pub granted: Option<GrantedBody>,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
@@ -136,7 +144,7 @@ pub struct RunResult {
     #[serde(flatten)]
     pub stderr: StderrBody,
     pub changed_files: Vec<ChangedFile>,
-    /// In a session: what was changed since the command before, by background jobs or from outside.
+    /// In a session: the changes since the previous command, by background jobs or from outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background_changed_files: Option<Vec<ChangedFile>>,
     pub snapshot_before: Option<String>,
@@ -162,7 +170,9 @@ pub enum CheckpointBody {
 
 impl Default for CheckpointBody {
     fn default() -> CheckpointBody {
-        CheckpointBody::Skipped { skipped: "nothing was run" }
+        CheckpointBody::Skipped {
+            skipped: "nothing was run",
+        }
     }
 }
 
@@ -175,19 +185,29 @@ pub struct UsageBody {
 /// Something that the proxy did not let through.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusalBody {
-    /// `HOST:PORT`, or nothing if the request did not name one.
+    /// `HOST:PORT`, or empty if the request did not name one.
     pub target: String,
     pub reason: &'static str,
     pub count: u64,
-    /// What `--net` would have to add for it to be reached: `+HOST`.
+    /// The addition to `--net` with which it would be reachable: `+HOST`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<String>,
 }
 
 impl From<&Refusal> for RefusalBody {
     fn from(refusal: &Refusal) -> RefusalBody {
-        let Refusal { target, because, count, allow } = refusal;
-        RefusalBody { target: target.clone(), reason: because.code(), count: *count, allow: allow.clone() }
+        let Refusal {
+            target,
+            because,
+            count,
+            allow,
+        } = refusal;
+        RefusalBody {
+            target: target.clone(),
+            reason: because.code(),
+            count: *count,
+            allow: allow.clone(),
+        }
     }
 }
 
@@ -196,7 +216,7 @@ pub struct ErrorBody {
     pub code: String,
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    pub hint: Option<Hint>,
 }
 
 macro_rules! stream_body {
@@ -208,71 +228,122 @@ macro_rules! stream_body {
             #[serde(skip_serializing_if = "Option::is_none")]
             pub $hex: Option<String>,
             pub $truncated: bool,
-            /// How many bytes were written, also those that were not kept.
+            /// How many bytes were written, including those that were not kept.
             pub $total: u64,
         }
 
-        impl From<&Captured> for $type {
-            fn from(captured: &Captured) -> $type {
+        impl From<&CapturedOutput> for $type {
+            fn from(captured: &CapturedOutput) -> $type {
                 let Text { text, hex } = Text::of(&captured.bytes());
-                $type { $text: text, $hex: hex, $truncated: captured.truncated(), $total: captured.total }
+                $type {
+                    $text: text,
+                    $hex: hex,
+                    $truncated: captured.truncated(),
+                    $total: captured.total,
+                }
             }
         }
     };
 }
 
-stream_body!(StdoutBody, stdout, stdout_bytes_hex, stdout_truncated, stdout_bytes);
-stream_body!(StderrBody, stderr, stderr_bytes_hex, stderr_truncated, stderr_bytes);
+stream_body!(
+    StdoutBody,
+    stdout,
+    stdout_bytes_hex,
+    stdout_truncated,
+    stdout_bytes
+);
+stream_body!(
+    StderrBody,
+    stderr,
+    stderr_bytes_hex,
+    stderr_truncated,
+    stderr_bytes
+);
 
 impl Envelope {
-    pub(crate) fn new(request: RequestBody, result: Option<RunResult>, error: Option<ErrorBody>) -> Envelope {
-        let success = error.is_none() && result.as_ref().is_some_and(RunResult::is_success);
-        Envelope { schema_version: SCHEMA_VERSION, kind: "exec", success, request, result, error }
+    pub(crate) fn new(
+        request: RequestBody,
+        result: Option<ResultBody>,
+        error: Option<ErrorBody>,
+    ) -> Envelope {
+        let success = error.is_none() && result.as_ref().is_some_and(ResultBody::is_success);
+        Envelope {
+            schema_version: SCHEMA_VERSION,
+            kind: "exec",
+            success,
+            request,
+            result,
+            error,
+        }
     }
 }
 
-impl RunResult {
+impl ResultBody {
     fn is_success(&self) -> bool {
         self.exit_code == Some(0) && !self.timed_out
     }
 
-    /// What became of a command in a session whose shell goes on.
-    pub(crate) fn take_turn(&mut self, answer: &Answer) {
-        if let TurnEnd::Status(status) = answer.end {
-            self.exit_code = Some(status);
-        }
-        self.timed_out = answer.stopped == Some(Stop::Timeout);
-        self.stdout = (&answer.stdout).into();
-        self.stderr = (&answer.stderr).into();
-        self.duration_ms = millis(answer.duration);
-        self.take_usage(&answer.usage, answer.limits_by, &answer.limits_hit);
-        self.network_refusals = answer.refusals.iter().map(RefusalBody::from).collect();
-    }
-
-    fn take_usage(&mut self, usage: &Usage, by: LimitsBy, hit: &[Limit]) {
-        self.usage = UsageBody { cpu_ms: usage.cpu.map(millis), max_memory_bytes: usage.memory };
-        self.limits_by = Some(limits_by(by));
-        self.limits_hit = hit.iter().copied().map(limit).collect();
-    }
-
-    pub(crate) fn take(&mut self, outcome: &Outcome) {
-        (self.exit_code, self.signal) = match outcome.end {
-            End::Exited(code) => (Some(code), None),
-            End::Signaled(signal) => (None, Some(signal)),
-            End::NotStarted { .. } => (Some(outcome.status()), None),
+    pub(super) fn of(outcome: &RunOutcome) -> ResultBody {
+        let turn = outcome.turn.as_ref();
+        let mut body = ResultBody {
+            run: outcome.run.clone(),
+            session: turn.map(|turn| turn.session.clone()),
+            session_ended: turn.map(|turn| turn.is_over),
+            decision: outcome.decision.clone(),
+            vault: outcome.vault.clone(),
+            checkpoint: (&outcome.checkpoint).into(),
+            mountpoint: outcome.place.clone(),
+            isolation: outcome.isolation.clone(),
+            granted: outcome.granted.as_ref().map(GrantedBody::from),
+            changed_files: outcome.changed_files.clone(),
+            background_changed_files: turn.and_then(|turn| turn.background.clone()),
+            snapshot_before: outcome.before.map(|id| id.to_string()),
+            snapshot_after: outcome.after.map(|id| id.to_string()),
+            audit_head: outcome.audit_head.clone(),
+            approval: outcome.approval.as_ref().map(ApprovalId::to_string),
+            ..ResultBody::default()
         };
-        self.timed_out = outcome.timed_out();
-        self.stdout = (&outcome.stdout).into();
-        self.stderr = (&outcome.stderr).into();
-        self.duration_ms = millis(outcome.duration);
-        self.take_usage(&outcome.usage, outcome.limits_by, &outcome.limits_hit);
-        self.isolation = Some(outcome.isolation.to_string());
-        self.network_refusals = outcome.refusals.iter().map(RefusalBody::from).collect();
+        if let Some(process) = &outcome.process {
+            body.take(process);
+        }
+        body
+    }
+
+    fn take(&mut self, process: &ProcessOutcome) {
+        (self.exit_code, self.signal) = match process.end {
+            CommandEnd::Exited(code) => (Some(code), None),
+            CommandEnd::Signaled(signal) => (None, Some(signal)),
+            CommandEnd::NotStarted { .. } => (Some(process.status()), None),
+        };
+        self.timed_out = process.timed_out();
+        self.stdout = (&process.stdout).into();
+        self.stderr = (&process.stderr).into();
+        self.duration_ms = millis(process.duration);
+        self.usage = UsageBody {
+            cpu_ms: process.usage.cpu.map(millis),
+            max_memory_bytes: process.usage.memory,
+        };
+        self.limits_by = Some(limits_by(process.limits_by));
+        self.limits_hit = process.limits_hit.iter().copied().map(limit).collect();
+        self.network_refusals = process.refusals.iter().map(RefusalBody::from).collect();
+    }
+}
+
+impl From<&RunCheckpoint> for CheckpointBody {
+    fn from(checkpoint: &RunCheckpoint) -> CheckpointBody {
+        match checkpoint {
+            RunCheckpoint::Taken { snapshot, name } => CheckpointBody::Taken {
+                id: snapshot.to_string(),
+                name: name.to_string(),
+            },
+            RunCheckpoint::Skipped { because } => CheckpointBody::Skipped { skipped: because },
+        }
     }
 }
 
 impl RequestBody {
-    pub(crate) fn of(request: &ExecRequest, vault: String, cwd: &std::path::Path) -> RequestBody {
+    pub(crate) fn of(request: &RunSpec, vault: String, cwd: &std::path::Path) -> RequestBody {
         let (command, command_mode) = match &request.command {
             Command::Argv(words) => {
                 let text = |word: &std::ffi::OsString| Text::of(word.as_encoded_bytes()).text;
@@ -294,13 +365,16 @@ impl RequestBody {
             isolation: request.isolation.as_str(),
             dry_run: request.dry_run,
             principal: request.principal.clone(),
-            rules: request.rules.as_ref().map(|rules| rules.iter().map(ToString::to_string).collect()),
+            rules: request
+                .rules
+                .as_ref()
+                .map(|rules| rules.iter().map(ToString::to_string).collect()),
         }
     }
 }
 
 impl LimitsBody {
-    fn of(limits: &Limits) -> LimitsBody {
+    fn of(limits: &RunLimits) -> LimitsBody {
         LimitsBody {
             timeout_ms: limits.timeout.map(millis),
             memory_bytes: limits.memory,
@@ -314,14 +388,22 @@ impl LimitsBody {
 impl From<&Error> for ErrorBody {
     fn from(error: &Error) -> ErrorBody {
         let message = avfs_core::with_causes(error);
-        ErrorBody { code: error.code().to_owned(), message, hint: error.hint() }
+        ErrorBody {
+            code: error.code().to_string(),
+            message,
+            hint: error.hint(),
+        }
     }
 }
 
 impl From<&LaunchError> for ErrorBody {
     fn from(error: &LaunchError) -> ErrorBody {
         let message = avfs_core::with_causes(error);
-        ErrorBody { code: error.code().to_owned(), message, hint: error.hint().map(str::to_owned) }
+        ErrorBody {
+            code: error.code().to_owned(),
+            message,
+            hint: error.hint().map(|launch| Hint::Launch { launch }),
+        }
     }
 }
 
@@ -337,10 +419,10 @@ fn limits_by(by: LimitsBy) -> &'static str {
     }
 }
 
-fn limit(limit: Limit) -> &'static str {
+fn limit(limit: ReachedLimit) -> &'static str {
     match limit {
-        Limit::Memory => "memory",
-        Limit::Pids => "pids",
-        Limit::CpuTime => "cpu",
+        ReachedLimit::Memory => "memory",
+        ReachedLimit::Pids => "pids",
+        ReachedLimit::CpuTime => "cpu",
     }
 }

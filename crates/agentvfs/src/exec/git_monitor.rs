@@ -1,5 +1,5 @@
-//! What keeps git fast in a run of a large task: its index is made ready while the run begins, and git asks what changed
-//! instead of looking at every file (`crate::git::fsmonitor`).
+//! Keeps git fast in a run of a large task: its index is prepared while the run begins, and git queries
+//! changes instead of examining every file (`crate::git::fsmonitor`).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -9,65 +9,69 @@ use std::time::{Duration, SystemTime};
 
 use avfs_core::rules::Rules;
 use avfs_core::{EntryName, SnapshotId, Timestamp, TreePath};
-use avfs_exec::Plan;
+use avfs_exec::SandboxPlan;
 use avfs_exec::plan::PROGRAMS;
-use avfs_tree::{FsError, NameInPreparation, NewEntry, NewerEntries, Place, SetAttr, WorkTree};
+use avfs_tree::{EntryPlace, FsError, NameInPreparation, NewEntry, NewerEntries, SetAttr, WorkTree};
 
 use super::changes::sees;
-use super::door::{DoorReply, InnerDoor};
-use super::workspace::Workspace;
+use super::door::{DoorReply, DoorScope, InnerDoor};
+use super::workspace::MountedVault;
 use crate::error::Result;
 use crate::git::fsmonitor::{self, PreparedIndex};
 use crate::git::{GitStop, add_setting, is_in_repository};
 use crate::task::Task;
 use crate::vault::Vault;
 
+const REPOSITORY: &[u8] = b".git";
 const INDEX: &str = ".git/index";
 /// The name of an index that is not in its place yet, and the one that keeps git from writing another.
 const MADE: &str = "avfs-index.new";
 const LOCK: &str = "index.lock";
 
-/// How far back a state is looked for that git names.
+/// How many entries of the history are searched for the state that git names.
 const HISTORY: usize = 500;
 /// With more changed paths, git may as well look at everything.
 const CHANGED_MAX: usize = 50_000;
-/// The kernel's clock for files may be behind by this.
+/// The kernel's clock for file times may lag by this.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Answers git's questions in one run, and passes on all others.
 pub(super) struct GitMonitor<'a> {
     vault: &'a Vault,
     project: &'a Path,
-    workspace: &'a Workspace,
+    workspace: &'a MountedVault,
     door: &'a dyn InnerDoor,
     rules: Option<Rules>,
-    /// What the run begins with, and what that is compared with.
+    /// The state at the beginning of the run, and its base.
     began: SnapshotId,
     base: SnapshotId,
-    /// What git has to look at itself when it names the state that the run began with.
+    /// Files that git must examine itself when it names the initial state of the run.
     doubtful: Mutex<Vec<TreePath>>,
-    /// What the user changed on the host before anybody looked in the task.
+    /// Changes that the user made on the host before the files were read in the task.
     newer: Arc<NewerEntries>,
     stop: GitStop,
 }
 
 impl<'a> GitMonitor<'a> {
-    /// `None`: git looks at the files itself, because there are few of them, or because another process serves them.
-    pub fn of(
+    /// `None`: git examines the files itself, because there are few of them, or because another process
+    /// serves them.
+    pub(super) fn of(
         task: &'a Task,
-        workspace: &'a Workspace,
+        workspace: &'a MountedVault,
         door: Option<&'a dyn InnerDoor>,
         rules: Option<Rules>,
         began: SnapshotId,
     ) -> Option<GitMonitor<'a>> {
         let tree = workspace.tree()?;
         let index = tree.resolve(&index_path()).ok()?;
-        let mut beginning = [0; 12];
-        tree.read(index.ino, 0, &mut beginning).ok()?;
-        if !fsmonitor::is_large(&beginning) {
+        let is_large = fsmonitor::is_large_by_size(index.size).unwrap_or_else(|| {
+            let mut beginning = [0; 12];
+            tree.read(index.ino, 0, &mut beginning).is_ok() && fsmonitor::is_large(&beginning)
+        });
+        if !is_large {
             return None;
         }
-        // Of earlier runs too: what they did not look at may have changed since.
+        // Including earlier runs: files that they did not read may have changed since.
         let since = system_time(task.vault().record().ok()?.0.created) - TICK;
         Some(GitMonitor {
             vault: task.vault(),
@@ -84,17 +88,17 @@ impl<'a> GitMonitor<'a> {
     }
 
     /// Tells git inside how to ask.
-    pub fn set_up(&self, plan: &mut Plan) {
+    pub(super) fn set_up(&self, plan: &mut SandboxPlan) {
         let asking = format!("{PROGRAMS}/avfs {}", fsmonitor::QUESTION);
         add_setting(&mut plan.env, fsmonitor::SETTING, &asking);
     }
 
     /// Does something while the index is being made ready. Programs that look for the index meanwhile wait for it.
-    pub fn during<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub(super) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
         std::thread::scope(|scope| {
             if let Some(held) = self.hold_index() {
                 scope.spawn(move || {
-                    // Without it git looks at the files, as everywhere else.
+                    // Without it git examines the files, as everywhere else.
                     let _ = self.prepare();
                     drop(held);
                 });
@@ -108,16 +112,21 @@ impl<'a> GitMonitor<'a> {
     fn hold_index(&self) -> Option<NameInPreparation> {
         let tree = self.workspace.tree()?;
         let (parent, name) = index_path().split_last()?;
-        Some(tree.prepare_name(Place::new(tree.resolve(&parent).ok()?.ino, name)))
+        Some(tree.prepare_name(EntryPlace::new(tree.resolve(&parent).ok()?.ino, name)))
     }
 
     fn index(&self) -> Result<Vec<u8>> {
         let reader = self.vault.reader_at(self.began)?;
-        reader.read(&index_path()).map(|bytes| bytes.to_vec()).map_err(|error| self.vault.read_error(error))
+        reader
+            .read(&index_path())
+            .map(|bytes| bytes.to_vec())
+            .map_err(|error| self.vault.history().read_error(error))
     }
 
     fn prepare(&self) -> Result<()> {
-        let Some(tree) = self.workspace.tree() else { return Ok(()) };
+        let Some(tree) = self.workspace.tree() else {
+            return Ok(());
+        };
         let index = self.index()?;
         if fsmonitor::asks(&index) {
             // git has asked before, in another run of the task.
@@ -139,9 +148,12 @@ impl<'a> GitMonitor<'a> {
         Ok(())
     }
 
-    /// What git is told that asks with this token.
+    /// The answer to a query with this token.
     fn changed_since(&self, token: &OsStr) -> Result<Vec<u8>> {
-        let now = self.workspace.settle()?;
+        // git's own files are not reported to git, and its index alone may be large.
+        let now = self
+            .workspace
+            .settle_beside(&EntryName::new(REPOSITORY).expect("a good name"))?;
         let changed = match fsmonitor::state_of(token.as_bytes()) {
             Some(state) if self.is_comparable(state)? => self.changes(state, now)?,
             _ => None,
@@ -149,25 +161,31 @@ impl<'a> GitMonitor<'a> {
         Ok(fsmonitor::answer(now, changed.as_deref()))
     }
 
-    /// Only states of this task are told about. With a `sync` in between, directories that nobody had looked at have become
-    /// others, without being a change of the task.
+    /// Only states of this task are compared. With a `sync` in between, unread directories have become
+    /// different ones, without being a change of the task.
     fn is_comparable(&self, state: SnapshotId) -> Result<bool> {
         let present = self.vault.record()?.0.task.map(|task| task.base);
         if state == self.began {
             return Ok(present == Some(self.base));
         }
-        let history = self.vault.history(None, HISTORY)?;
+        let history = self.vault.history().entries(None, HISTORY)?;
         let known = history.iter().find(|entry| entry.snapshot == state);
         Ok(known.is_some_and(|entry| entry.task_base.is_some() && entry.task_base == present))
     }
 
-    /// `None`: too much to be told.
+    /// `None`: too many to report.
     fn changes(&self, state: SnapshotId, now: SnapshotId) -> Result<Option<Vec<Vec<u8>>>> {
         let (before, after) = (self.vault.snapshot(state)?.root, self.vault.snapshot(now)?.root);
-        let changes = self.vault.changed_paths(&before, &after)?;
+        let changes = self.vault.history().changed_paths(&before, &after)?;
         let mut changed: Vec<TreePath> = changes.into_iter().map(|change| change.path).collect();
         if state == self.began {
-            changed.extend(self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+            changed.extend(
+                self.doubtful
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .iter()
+                    .cloned(),
+            );
         }
         changed.retain(|path| self.is_told(path));
         let mut told: Vec<Vec<u8>> = changed.iter().map(|path| path.as_bytes().to_vec()).collect();
@@ -180,8 +198,8 @@ impl<'a> GitMonitor<'a> {
         Ok((told.len() <= CHANGED_MAX).then_some(told))
     }
 
-    /// git takes a path without a name for a mistake; nothing of the topmost directory itself is tracked. What is hidden is
-    /// not named.
+    /// git rejects an empty path; nothing of the root directory itself is tracked. Hidden files are not
+    /// named.
     fn is_told(&self, path: &TreePath) -> bool {
         !path.is_root()
             && !is_in_repository(path)
@@ -190,12 +208,15 @@ impl<'a> GitMonitor<'a> {
 }
 
 impl InnerDoor for GitMonitor<'_> {
-    fn answer(&self, words: &[OsString]) -> DoorReply {
+    fn answer(&self, words: &[OsString], run: &DoorScope) -> DoorReply {
         match words {
             [question, version, token] if question == fsmonitor::QUESTION && version == "2" => {
                 match self.changed_since(token) {
-                    Ok(stdout) => DoorReply { stdout, ..DoorReply::default() },
-                    // git looks at everything.
+                    Ok(stdout) => DoorReply {
+                        stdout,
+                        ..DoorReply::default()
+                    },
+                    // git examines everything.
                     Err(error) => DoorReply {
                         status: 1,
                         stderr: format!("error: {}\n", avfs_core::with_causes(&error)).into_bytes(),
@@ -203,14 +224,17 @@ impl InnerDoor for GitMonitor<'_> {
                     },
                 }
             }
-            _ => self.door.answer(words),
+            _ => self.door.answer(words, run),
         }
     }
 }
 
 fn timestamp(time: SystemTime) -> Timestamp {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
+    Timestamp {
+        seconds: since.as_secs() as i64,
+        nanos: since.subsec_nanos(),
+    }
 }
 
 fn system_time(time: Timestamp) -> SystemTime {
@@ -222,7 +246,7 @@ fn index_path() -> TreePath {
     TreePath::parse(INDEX.as_bytes()).expect("a good path")
 }
 
-/// Puts an index into its place, as git would: nobody finds half of it, and one that git wrote meanwhile stays.
+/// Puts an index into its place atomically, as git would; an index that git wrote meanwhile is kept.
 fn install(tree: &WorkTree, prepared: &PreparedIndex) -> Result<(), FsError> {
     let path = index_path();
     let (parent, name) = path.split_last().expect("it is in a directory");
@@ -237,15 +261,25 @@ fn install(tree: &WorkTree, prepared: &PreparedIndex) -> Result<(), FsError> {
             tree.write(ino, (number as u64) << 20, piece)?;
         }
         let mtime = Some(timestamp(prepared.written));
-        tree.set_attr(ino, SetAttr { mtime, ..SetAttr::default() })?;
+        tree.set_attr(
+            ino,
+            SetAttr {
+                mtime,
+                ..SetAttr::default()
+            },
+        )?;
         tree.create(git.ino, &lock, new).map(drop)
     };
     let replaced = written().and_then(|()| {
         let now = tree.lookup(git.ino, &name)?;
         let is_same = (now.ino, now.meta.mtime) == (before.ino, before.meta.mtime);
-        let moved = match is_same {
-            true => tree.rename(Place::new(git.ino, made.clone()), Place::new(git.ino, name)),
-            false => Err(FsError::Exists),
+        let moved = if is_same {
+            tree.rename(
+                EntryPlace::new(git.ino, made.clone()),
+                EntryPlace::new(git.ino, name),
+            )
+        } else {
+            Err(FsError::Exists)
         };
         tree.unlink(git.ino, &lock).and(moved)
     });
@@ -254,6 +288,12 @@ fn install(tree: &WorkTree, prepared: &PreparedIndex) -> Result<(), FsError> {
         let _ = tree.unlink(git.ino, &made);
     }
     let mtime = Some(git.meta.mtime);
-    tree.set_attr(git.ino, SetAttr { mtime, ..SetAttr::default() })?;
+    tree.set_attr(
+        git.ino,
+        SetAttr {
+            mtime,
+            ..SetAttr::default()
+        },
+    )?;
     replaced
 }

@@ -14,49 +14,50 @@ use std::time::Duration;
 
 use avfs_core::rules::{Level, Pattern, Rule, Rules};
 use avfs_exec::plan::{
-    AlsoAt, HOME, Home, HostCache, INSPECTED_BYTES, Link, OwnPaths, UNPRIVILEGED, caches, is_inspected,
-    is_secret, tool_settings,
+    AlsoAt, HOME, HostCache, INSPECTED_BYTES, OwnPaths, SandboxHome, SandboxLink, UNPRIVILEGED, caches,
+    is_inspected, is_secret, tool_settings,
 };
-use avfs_fuse::mounting::{self, Unmount};
-use avfs_fuse::transport::{Serving, ServingOptions};
-use avfs_fuse::{Cache, CacheOptions, LAYER_FILES, OneOwner, Passed, PassedOptions, Session, Settings};
+use avfs_fuse::mounting::{self, UnmountMode};
+use avfs_fuse::transport::{FuseServing, ServingOptions};
+use avfs_fuse::{
+    CacheOptions, CachedPlace, FuseSession, LAYER_FILES, OneOwner, PassthroughFs, PassthroughOptions,
+    SessionSettings,
+};
 
 use self::copies::Copies;
-use super::workspace::host;
+use super::workspace::{AfterRun, host};
 use crate::error::Result;
+use crate::local_work::CACHES;
 use crate::mount::{Report, Transport};
-use crate::owner::work_directory;
+use crate::run_directory::{HOME_MOUNTPOINT, HOME_PRIVATE};
 use crate::vault::Vault;
-
-/// Where it is mounted, and where its private part is, in the directory of a run.
-pub(super) const MOUNTPOINT: &str = "home";
-pub(super) const PRIVATE: &str = "private";
-
-/// In the directory of a vault: what its runs have written to the caches of tools.
-pub(crate) const CACHES: &str = "caches";
 
 /// How long the kernel may take to end a mount that nobody uses.
 const LEAVING: Duration = Duration::from_millis(200);
 
-/// What is shared of the user's home.
+/// The shared part of the user's home.
 #[derive(Clone, Debug)]
 pub struct HomeShare {
     /// The home on the host.
     pub home: PathBuf,
     /// Where it is inside: at its own path, unless the sandbox has something of its own there.
     pub at: PathBuf,
-    /// What of it is there, and what can be changed. Everything else is private to the run.
+    /// Which paths are visible, and which can be changed. Everything else is private to the run.
     pub rules: Vec<Rule>,
     /// Files below it of which a run has a copy of its own.
     pub copied: Vec<PathBuf>,
-    /// What can be read, and is changed in the vault's own layer.
+    /// Readable directories that are changed in the vault's own layer.
     pub caches: Vec<HostCache>,
 }
 
 impl HomeShare {
     /// The home with the caches and the settings of tools, and nothing else, for a workspace that is at `project`.
     pub fn of_tools(home: &Path, project: Option<&Path>, caller: &[(OsString, OsString)]) -> HomeShare {
-        let at = if Home::fits(home, project) { home.to_owned() } else { HOME.into() };
+        let at = if SandboxHome::fits(home, project) {
+            home.to_owned()
+        } else {
+            HOME.into()
+        };
         let settings = tool_settings(home);
         let read = settings.iter().filter_map(|file| {
             let pattern = Pattern::parse(&format!("/{}", file.to_str()?)).ok()?;
@@ -75,32 +76,43 @@ impl HomeShare {
 }
 
 impl HomeShare {
-    /// Whether something may be at a path of a cache as a vault's runs see it, absolute and as it is inside.
+    /// Whether there may be an entry at a path of a cache as a vault's runs see it; the path is absolute and
+    /// inside.
     pub(super) fn may_have_cached(&self, vault: &Vault, path: &Path) -> bool {
-        let layer = vault.store().home().map(|home| work_directory(home, vault.id()).join(CACHES));
+        let work = vault.store().work();
+        let layer = work.existing_of_vault(vault.id()).map(|place| place.join(CACHES));
         self.caches.iter().any(|cache| {
             let own = self.at.join(&cache.below_home);
             let tops = [Some(&own), cache.also_at.as_ref()];
-            let below = tops.into_iter().flatten().find_map(|top| path.strip_prefix(top).ok());
+            let below = tops
+                .into_iter()
+                .flatten()
+                .find_map(|top| path.strip_prefix(top).ok());
             let Some(below) = below else { return false };
-            let in_layer = layer.as_ref().map(|layer| layer.join(LAYER_FILES).join(&cache.below_home));
+            let in_layer = layer
+                .as_ref()
+                .map(|layer| layer.join(LAYER_FILES).join(&cache.below_home));
             let places = [in_layer.as_deref(), cache.from.as_deref()];
             places.into_iter().flatten().any(|top| may_be_below(top, below))
         })
     }
 
-    /// What is at the same path inside as on the host, with a project.
+    /// The paths that are the same inside as on the host, with a project.
     pub(super) fn own_paths<'a>(&'a self, project: Option<&'a Path>) -> OwnPaths<'a> {
         let is_own = self.at == self.home;
-        OwnPaths { project, home: is_own.then_some(&*self.home), caches: &self.caches }
+        OwnPaths {
+            project,
+            home: is_own.then_some(&*self.home),
+            caches: &self.caches,
+        }
     }
 }
 
-/// What is put into it inside.
-pub(crate) struct Places<'a> {
-    /// What is mounted over it, and whether that is a directory.
+/// The things that are placed into it inside.
+pub(crate) struct HomePlaces<'a> {
+    /// The paths over which something is mounted, and whether each is a directory.
     pub(crate) covered: &'a [(&'a Path, bool)],
-    pub(crate) link: Option<&'a Link>,
+    pub(crate) link: Option<&'a SandboxLink>,
     /// Caches can be written to, in the vault's own layer, which later runs read.
     pub(crate) write: bool,
 }
@@ -109,21 +121,21 @@ pub(crate) struct Places<'a> {
 pub(crate) struct HomeView {
     mountpoint: PathBuf,
     share: HomeShare,
-    serving: Option<Serving>,
+    serving: Option<FuseServing>,
     copies: Copies,
 }
 
 impl HomeView {
-    /// Mounts it in the directory of a run. What is put into it inside has a place there.
+    /// Mounts it in the directory of a run. Everything that is placed into it inside has a mount point there.
     pub(crate) fn mount(
         vault: &Vault,
         place: &Path,
         share: &HomeShare,
-        places: &Places<'_>,
+        places: &HomePlaces<'_>,
         transport: Transport,
         report: &Report,
     ) -> Result<HomeView> {
-        let (mountpoint, private) = (place.join(MOUNTPOINT), place.join(PRIVATE));
+        let (mountpoint, private) = (place.join(HOME_MOUNTPOINT), place.join(HOME_PRIVATE));
         make_directory(&mountpoint)?;
         make_directory(&private)?;
         for (path, is_directory) in places.covered {
@@ -138,37 +150,59 @@ impl HomeView {
         }
         let copies = Copies::make(&share.home, &private, &share.copied)?;
         let is_root = rustix::process::geteuid().is_root();
-        let passed = Passed::new(PassedOptions {
+        let passed = PassthroughFs::new(PassthroughOptions {
             shared: open_directory(&share.home)?,
             private: open_directory(&private)?,
-            rules: Rules::new(share.rules.clone())?,
+            rules: Rules::shared(share.rules.clone())?,
             caches: cache_options(vault, share, places)?,
-            owner: is_root.then_some(OneOwner { uid: UNPRIVILEGED, gid: UNPRIVILEGED }),
+            owner: is_root.then_some(OneOwner {
+                uid: UNPRIVILEGED,
+                gid: UNPRIVILEGED,
+            }),
         })
         .map_err(|source| host("opening", place, source))?;
-        let settings = Settings { log: Arc::clone(report), ..Settings::default() };
-        let session = Arc::new(Session::new(Arc::new(passed), settings));
-        let options =
-            mounting::MountOptions { allow_other: is_root, ..mounting::MountOptions::new("avfs:home") };
+        let settings = SessionSettings {
+            log: Arc::clone(report),
+            ..SessionSettings::default()
+        };
+        let session = Arc::new(FuseSession::new(Arc::new(passed), settings));
+        let options = mounting::FuseMountOptions {
+            allow_other: is_root,
+            ..mounting::FuseMountOptions::new("avfs:home")
+        };
         let connection = mounting::mount(&mountpoint, &options)?;
-        let mut view = HomeView { mountpoint, share: share.clone(), serving: None, copies };
-        let serving = ServingOptions { transport, ..ServingOptions::default() };
-        view.serving = Some(Serving::start(session, connection, serving)?);
+        let mut view = HomeView {
+            mountpoint,
+            share: share.clone(),
+            serving: None,
+            copies,
+        };
+        let serving = ServingOptions {
+            transport,
+            ..ServingOptions::default()
+        };
+        view.serving = Some(FuseServing::start(session, connection, serving)?);
         Ok(view)
     }
 
-    /// What is at the same path inside as on the host, with a project.
+    /// The paths that are the same inside as on the host, with a project.
     pub(crate) fn own_paths<'a>(&'a self, project: Option<&'a Path>) -> OwnPaths<'a> {
         self.share.own_paths(project)
     }
 
     /// As a plan has it.
-    pub(crate) fn shown(&self) -> Home {
-        let also =
-            self.share.caches.iter().filter_map(|cache| {
-                Some(AlsoAt { below: cache.below_home.clone(), at: cache.also_at.clone()? })
-            });
-        Home { at: self.share.at.clone(), shows: Some(self.mountpoint.clone()), also: also.collect() }
+    pub(crate) fn shown(&self) -> SandboxHome {
+        let also = self.share.caches.iter().filter_map(|cache| {
+            Some(AlsoAt {
+                below: cache.below_home.clone(),
+                at: cache.also_at.clone()?,
+            })
+        });
+        SandboxHome {
+            at: self.share.at.clone(),
+            shows: Some(self.mountpoint.clone()),
+            also: also.collect(),
+        }
     }
 
     /// The copies that the run has changed, which end with it.
@@ -177,18 +211,34 @@ impl HomeView {
     }
 }
 
+impl HomeView {
+    /// Unmounts it. Remaining server threads end in the background.
+    pub(super) fn end(mut self, lingering: &mut AfterRun) {
+        if let Some(serving) = self.unmount() {
+            lingering.later(move || serving.end_within(LEAVING));
+        }
+    }
+
+    /// Returns its server, unless that has ended already. No process of the run is alive then: only copies of
+    /// the mount, in namespaces that other programs have created, are left.
+    fn unmount(&mut self) -> Option<FuseServing> {
+        let serving = self.serving.take()?;
+        // If it is no longer there, that is fine.
+        mounting::unmount(&self.mountpoint, UnmountMode::Detach)
+            .ok()
+            .map(|()| serving)
+    }
+}
+
 impl Drop for HomeView {
     fn drop(&mut self) {
-        // If it is not there any more, that is what was wanted.
-        let gone = mounting::unmount(&self.mountpoint, Unmount::Detach).is_ok();
-        if let Some(serving) = self.serving.take().filter(|_| gone) {
-            // Nothing of the run is alive: only copies of the mount, in namespaces that others have made, are left.
+        if let Some(serving) = self.unmount() {
             serving.end_within(LEAVING);
         }
     }
 }
 
-/// Whether something may be below a directory. Where a link leads to inside is not known here.
+/// Whether there may be an entry below a directory. The targets of links inside are unknown here.
 fn may_be_below(top: &Path, below: &Path) -> bool {
     let mut place = top.to_owned();
     for name in below {
@@ -202,14 +252,13 @@ fn may_be_below(top: &Path, below: &Path) -> bool {
     true
 }
 
-/// Where a vault keeps what its runs have written to caches. It goes with the vault.
-fn cache_options(vault: &Vault, share: &HomeShare, places: &Places<'_>) -> Result<Option<CacheOptions>> {
-    let Some(home) = vault.store().home() else { return Ok(None) };
-    let layer = work_directory(home, vault.id()).join(CACHES);
+/// Where a vault keeps the writes of its runs to caches. Deleted with the vault.
+fn cache_options(vault: &Vault, share: &HomeShare, places: &HomePlaces<'_>) -> Result<Option<CacheOptions>> {
+    let layer = vault.store().work().of_vault(vault.id())?.join(CACHES);
     make_directory(&layer)?;
-    let caches = share.caches.iter().map(|cache| Cache {
+    let caches = share.caches.iter().map(|cache| CachedPlace {
         below: cache.below_home.as_os_str().as_bytes().to_vec(),
-        // One that is gone by now, or that we are not let into, has nothing to show.
+        // A cache that is gone by now, or that may not be opened, has no files to show.
         lower: cache.from.as_deref().and_then(|from| open_directory(from).ok()),
     });
     Ok(Some(CacheOptions {
@@ -223,7 +272,10 @@ fn cache_options(vault: &Vault, share: &HomeShare, places: &Places<'_>) -> Resul
 }
 
 fn make_directory(path: &Path) -> Result<()> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path);
     made.map_err(|source| host("making", path, source))
 }
 
@@ -233,7 +285,9 @@ fn make_place(path: &Path, is_directory: bool) -> Result<()> {
         return make_directory(path);
     }
     path.parent().map_or(Ok(()), make_directory)?;
-    File::create(path).map(drop).map_err(|source| host("making", path, source))
+    File::create(path)
+        .map(drop)
+        .map_err(|source| host("making", path, source))
 }
 
 fn make_link(path: &Path, to: &Path) -> Result<()> {

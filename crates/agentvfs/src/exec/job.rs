@@ -1,108 +1,105 @@
 //! From a permit to the end of the command: a workspace, a sandbox, and the order of the two.
 //!
-//! A sandbox takes longer to make than a vault to open, so both are made at the same time: the mount is there first, the
-//! sandbox is built around it, and whatever looks into it waits until it is served. The command begins when both are
-//! done.
+//! A sandbox takes longer to create than a vault to open, so both are done in parallel: the mount exists
+//! first, the sandbox is built around it, and processes that access it wait until it is served. The command
+//! begins when both are ready.
 
 use std::path::Path;
 
 use avfs_core::SnapshotId;
-use avfs_exec::launch::{Inside, Run};
-use avfs_exec::{Bubblewrap, Capabilities, Landlocked, LaunchError, Launcher, Outcome, Plan};
+use avfs_exec::launch::LaunchRequest;
+use avfs_exec::{Capabilities, Landlocked, LaunchError, LaunchOutcome, Launcher, RunEvent, SandboxPlan};
 
-use super::door::behind_door;
-use super::places::{RUNS, RunDirectory};
-use super::workspace::{Unserved, Workspace};
-use super::{ExecRequest, Failed, HomeView, IsolationChoice, Permit, RunResult, Running, mount_options};
+use super::builder::sandbox_builder;
+use super::core::{RunCore, StateBefore};
+use super::door::{DoorScope, behind_door};
+use super::outcome::RunError;
+use super::workspace::{MountedVault, PreparedMount};
+use super::{HomeView, ImageRoot, IsolationChoice, Permit, RunContext, RunSpec, mount_options};
 use crate::error::Result;
+use crate::run_directory::{RUNS, RunDirectory};
 use crate::vault::Vault;
 
-/// The state before the command with its number in the history, and how the command ended.
-type Launched = ((SnapshotId, u64), Result<Outcome, LaunchError>);
-
-/// Below the store: which version of bubblewrap was found last.
-const BUBBLEWRAP: &str = "bubblewrap";
-
-/// Bubblewrap as the system has it.
-pub(super) fn bubblewrap(vault: &Vault, inside: Inside) -> Bubblewrap {
-    let bubblewrap = Bubblewrap::new(inside);
-    match vault.store().home() {
-        Some(home) => bubblewrap.remembering(home.join(BUBBLEWRAP)),
-        None => bubblewrap,
-    }
-}
+/// The state before the command, and how the command ended.
+type Launched = (StateBefore, Result<LaunchOutcome, LaunchError>);
 
 /// A command that may run.
 pub(super) struct Job<'a> {
-    pub(super) vault: &'a Vault,
-    pub(super) request: &'a ExecRequest,
+    pub(super) spec: &'a RunSpec,
     pub(super) permit: &'a Permit,
     pub(super) cwd: &'a Path,
     pub(super) granted: Capabilities,
+    /// The root directory, if it is not the one of this machine.
+    pub(super) root: Option<&'a ImageRoot>,
 }
 
 impl Job<'_> {
     /// Runs it to its end. The workspace is still there then, whatever came of it.
     pub(super) fn launch(
         &self,
-        running: &mut Running<'_>,
-        result: &mut RunResult,
-    ) -> Result<(Workspace, Result<Launched, Failed>), Failed> {
-        let directory = RunDirectory::make(self.vault.store(), RUNS, &result.run)?;
+        core: &mut RunCore<'_>,
+        context: &mut RunContext<'_>,
+    ) -> Result<(MountedVault, Result<Launched, RunError>), RunError> {
+        let (vault, spec) = (core.vault, self.spec);
+        let directory = RunDirectory::make(vault.store(), RUNS, &core.outcome.run)?;
         // It is gone when this returns: before the directory.
-        let home =
-            self.vault.home_view(self.request, self.granted.write, directory.place(), &running.report)?;
+        let home = vault
+            .runs()
+            .home_view(spec, self.granted.write, directory.place(), &context.report)?;
         let home = home.as_ref();
-        let workspace = match self.request.isolation {
-            IsolationChoice::Bubblewrap if self.is_settled()? => {
-                match self.launch_unserved(directory, home, running, result)? {
+        let workspace = match spec.isolation {
+            IsolationChoice::Bubblewrap if self.is_settled(vault)? => {
+                match self.launch_unserved(core, directory, home, context)? {
                     (workspace, Some(launched)) => return Ok((workspace, launched)),
                     (workspace, None) => workspace,
                 }
             }
-            IsolationChoice::Bubblewrap => {
-                let options = mount_options(self.request, !self.granted.write);
-                Workspace::mount(self.vault, directory, &options, &running.report)?
+            IsolationChoice::Bubblewrap | IsolationChoice::Oci | IsolationChoice::Docker => {
+                let options = mount_options(spec, !self.granted.write);
+                MountedVault::mount(vault, directory, &options, &context.report)?
             }
-            IsolationChoice::Landlock => Workspace::copy(self.vault, directory, &result.run)?,
+            IsolationChoice::Landlock => MountedVault::copy(vault, directory, &core.outcome.run)?,
         };
-        let launched = self.launch_in(&workspace, home, running, result);
+        let launched = self.launch_in(core, &workspace, home, context);
         Ok((workspace, launched))
     }
 
-    /// Whether the state before the command is known without opening the vault, and nobody else serves it.
-    fn is_settled(&self) -> Result<bool> {
-        let whole = self.request.path.is_none();
-        Ok(whole && !self.vault.has_journal()? && self.vault.live_owner()?.is_none())
+    /// Whether the state before the command is known without opening the vault, and no other process serves
+    /// it.
+    fn is_settled(&self, vault: &Vault) -> Result<bool> {
+        let whole = self.spec.path.is_none();
+        Ok(whole && !vault.has_journal()? && vault.live_owner()?.is_none())
     }
 
     fn launch_in(
         &self,
-        workspace: &Workspace,
+        core: &mut RunCore<'_>,
+        workspace: &MountedVault,
         home: Option<&HomeView>,
-        running: &mut Running<'_>,
-        result: &mut RunResult,
-    ) -> Result<Launched, Failed> {
-        let before = self.vault.prepare(self.request, self.permit, workspace, result)?;
-        let place = workspace.mountpoint();
-        let plan = self.vault.plan(self.request, &place, self.cwd, &self.granted, before.0, home)?;
-        Ok((before, self.launch_plan(plan, &workspace.door_place(), running, None)))
+        context: &mut RunContext<'_>,
+    ) -> Result<Launched, RunError> {
+        let before = core.prepare(self.spec, self.permit, workspace)?;
+        let plan = self.plan(core.vault, &workspace.mountpoint(), before.snapshot, home)?;
+        let door = workspace.door_place();
+        let launched = self.launch_plan(core.vault, plan, (Some(workspace), &door), context, None);
+        Ok((before, launched))
     }
 
-    /// Makes the sandbox while the vault is being opened. Without an end of the command, everything is as it was but for
-    /// the workspace, in which it can be launched.
+    /// Builds the sandbox while the vault is being opened. If the result contains no launch, the command has
+    /// not begun, and can be launched in the returned workspace.
     fn launch_unserved(
         &self,
+        core: &mut RunCore<'_>,
         directory: RunDirectory,
         home: Option<&HomeView>,
-        running: &mut Running<'_>,
-        result: &mut RunResult,
-    ) -> Result<(Workspace, Option<Result<Launched, Failed>>), Failed> {
-        let head = self.vault.record()?.0.head.snapshot;
-        let options = mount_options(self.request, !self.granted.write);
-        let unserved = Unserved::connect(self.vault, directory, options)?;
+        context: &mut RunContext<'_>,
+    ) -> Result<(MountedVault, Option<Result<Launched, RunError>>), RunError> {
+        let vault = core.vault;
+        let head = vault.record()?.0.head.snapshot;
+        let options = mount_options(self.spec, !self.granted.write);
+        let unserved = PreparedMount::connect(vault, directory, options)?;
         let (place, door) = (unserved.mountpoint(), unserved.door_place());
-        let plan = match self.vault.plan(self.request, &place, self.cwd, &self.granted, head, home) {
+        let plan = match self.plan(vault, &place, head, home) {
             Ok(plan) => plan,
             Err(failed) => {
                 unserved.give_up();
@@ -110,19 +107,23 @@ impl Job<'_> {
             }
         };
         let (mut unserved, mut served, mut before) = (Some(unserved), None, None);
-        let report = running.report.clone();
+        let report = context.report.clone();
         let mut ready = || {
-            let Some(unserved) = unserved.take() else { return false };
+            let Some(unserved) = unserved.take() else {
+                return false;
+            };
             let workspace = served.insert(unserved.serve(&report));
-            let Ok((workspace, is_same)) = workspace else { return false };
-            // What was planned for another state is planned anew.
+            let Ok((workspace, is_same)) = workspace else {
+                return false;
+            };
+            // A plan for another state is made again.
             if !*is_same || !matches!(workspace.settle(), Ok(now) if now == head) {
                 return false;
             }
-            let prepared = self.vault.prepare(self.request, self.permit, workspace, result);
+            let prepared = core.prepare(self.spec, self.permit, workspace);
             before.insert(prepared).is_ok()
         };
-        let launched = self.launch_plan(plan, &door, running, Some(&mut ready));
+        let launched = self.launch_plan(vault, plan, (None, &door), context, Some(&mut ready));
         if let Some(unserved) = unserved {
             unserved.give_up();
         }
@@ -130,29 +131,54 @@ impl Job<'_> {
             (Some(served), Some(before)) => Ok((served?.0, Some(before.map(|before| (before, launched))))),
             (Some(served), None) => Ok((served?.0, None)),
             // It did not come so far.
-            (None, _) => Err(launched.err().map_or(Failed::PermitGone, Failed::Launch)),
+            (None, _) => Err(launched.err().map_or(RunError::PermitGone, RunError::Launch)),
         }
+    }
+
+    fn plan(
+        &self,
+        vault: &Vault,
+        place: &Path,
+        before: SnapshotId,
+        home: Option<&HomeView>,
+    ) -> Result<SandboxPlan, RunError> {
+        vault.runs().plan(
+            self.spec,
+            place,
+            self.cwd,
+            &self.granted,
+            before,
+            (home, self.root),
+        )
     }
 
     fn launch_plan(
         &self,
-        plan: Plan,
-        door: &Path,
-        running: &mut Running<'_>,
+        vault: &Vault,
+        plan: SandboxPlan,
+        (workspace, door): (Option<&MountedVault>, &Path),
+        context: &mut RunContext<'_>,
         ready: Option<&mut dyn FnMut() -> bool>,
-    ) -> Result<Outcome, LaunchError> {
-        let is_shown = self.request.isolation == IsolationChoice::Bubblewrap;
-        behind_door(running.door.filter(|_| is_shown), door, plan, |plan| {
-            let (cancel, events) = (running.cancel, &mut *running.events);
+    ) -> Result<LaunchOutcome, LaunchError> {
+        let is_shown = self.spec.isolation != IsolationChoice::Landlock;
+        // If the permissions of the door are unknown, there is none.
+        let answering = context.door.filter(|_| is_shown);
+        let answering = answering.zip(DoorScope::of(self.spec, &self.granted).ok());
+        behind_door(answering, door, plan, |plan| {
+            let watch = &mut *context.watch;
+            let mut events = |event: RunEvent<'_>| watch.event(event);
             let ready = ready.map(|ready| -> &mut dyn FnMut() -> bool { ready });
-            let run = Run {
+            let run = LaunchRequest {
                 ready,
-                outlets: running.outlets,
-                ..Run::new(plan, self.request.input(), cancel, events)
+                outlets: context.outlets,
+                ..LaunchRequest::new(plan, self.spec.input(), context.cancel, &mut events)
             };
-            match self.request.isolation {
-                IsolationChoice::Bubblewrap => bubblewrap(self.vault, running.inside.clone()).launch(run),
-                IsolationChoice::Landlock => Landlocked::new(running.inside.clone()).launch(run),
+            match self.spec.isolation {
+                IsolationChoice::Bubblewrap | IsolationChoice::Oci | IsolationChoice::Docker => {
+                    let inside = context.inside.clone();
+                    sandbox_builder(vault, self.spec, inside, (workspace, self.root))?.launch(run)
+                }
+                IsolationChoice::Landlock => Landlocked::new(context.inside.clone()).launch(run),
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Which programs the words of a command name: what a person is shown, and what an answer holds for.
+//! Which programs the words of a command name: for display to a person, and for the scope of an answer.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,13 +10,13 @@ use avfs_exec::classify::{Class, Classification, Command};
 use avfs_exec::plan::{OwnPaths, Toolchain, WORKSPACE, environment};
 use avfs_tree::ReadError;
 
-use super::ExecRequest;
+use super::RunSpec;
 use super::home::HomeShare;
-use crate::approvals::{FoundProgram, Meaning, NamedProgram, Raw};
+use crate::approvals::{CommandMeaning, FoundProgram, NamedProgram, StoredBytes};
 use crate::error::Result;
 use crate::vault::Vault;
 
-/// Words that a shell knows by itself.
+/// Words that a shell implements itself.
 const BUILTINS: [&str; 39] = [
     ".", ":", "[", "[[", "alias", "bg", "break", "builtin", "cd", "command", "continue", "declare", "echo",
     "eval", "exec", "exit", "export", "false", "fg", "getopts", "jobs", "kill", "let", "local", "printf",
@@ -24,7 +24,7 @@ const BUILTINS: [&str; 39] = [
     "unset", "wait",
 ];
 
-/// In a line, what may give a word another meaning than the programs of the system have.
+/// Words in a line that may give other words a different meaning than the system's programs.
 const REDEFINES: [&str; 7] = ["()", "function ", "alias ", "enable ", "hash ", "PATH=", "PATH+="];
 
 /// The directories of the system that are the same inside.
@@ -33,28 +33,40 @@ const SYSTEM: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 /// Where the programs are that a command names, each once, in the order of its parts, and where they are looked for.
 pub(crate) fn meaning(
     vault: &Vault,
-    request: &ExecRequest,
+    request: &RunSpec,
     cwd: &Path,
     found: &Classification,
     head: SnapshotId,
-) -> Result<Meaning> {
+) -> Result<CommandMeaning> {
     let toolchains = request.toolchains();
     let share = request.home_share();
     let searched = searched(request, &toolchains, share.as_ref());
-    let sight = Sight { vault, request, toolchains: &toolchains, share: share.as_ref(), head };
+    let sight = RunView {
+        vault,
+        request,
+        toolchains: &toolchains,
+        share: share.as_ref(),
+        head,
+    };
     let (line, is_shell) = match &request.command {
         Command::Shell(line) => (line.as_str(), true),
         Command::Argv(_) => ("", false),
     };
     let redefines = REDEFINES.iter().any(|sign| line.contains(sign));
-    let moves = found.parts.iter().any(|part| part.prefix.first().is_some_and(|name| name == "cd"));
+    let moves = found
+        .parts
+        .iter()
+        .any(|part| part.prefix.first().is_some_and(|name| name == "cd"));
     let mut all: Vec<NamedProgram> = Vec::new();
     for (number, part) in found.parts.iter().enumerate() {
         let name = part.prefix.first().filter(|name| !name.is_empty());
         let program = match name {
             // An assignment, or a redirection of nothing.
             None if !part.classes.contains(Class::HostEscapeRisk) => continue,
-            None => NamedProgram { name: part.text.clone(), found: FoundProgram::Unknown },
+            None => NamedProgram {
+                name: part.text.clone(),
+                found: FoundProgram::Unknown,
+            },
             Some(name) => {
                 let is_read_by_shell = is_shell || number > 0;
                 let found = match name {
@@ -65,39 +77,57 @@ pub(crate) fn meaning(
                     name if name.contains('/') => sight.look(&cwd.join(name))?,
                     name => sight.search(&searched, name)?,
                 };
-                NamedProgram { name: name.clone(), found }
+                NamedProgram {
+                    name: name.clone(),
+                    found,
+                }
             }
         };
         if !all.contains(&program) {
             all.push(program);
         }
     }
-    let in_vault = searched.iter().map(|directory| plain(directory)).filter(|place| sight.is_vault(place));
-    let searched = in_vault.map(|place| Raw::from(place.as_os_str())).collect();
-    Ok(Meaning { programs: all, searched })
+    let in_vault = searched
+        .iter()
+        .map(|directory| plain(directory))
+        .filter(|place| sight.is_vault(place));
+    let searched = in_vault
+        .map(|place| StoredBytes::from(place.as_os_str()))
+        .collect();
+    Ok(CommandMeaning {
+        programs: all,
+        searched,
+    })
 }
 
 /// The directories in which the command looks for programs.
-fn searched(request: &ExecRequest, toolchains: &[Toolchain], share: Option<&HomeShare>) -> Vec<PathBuf> {
+fn searched(request: &RunSpec, toolchains: &[Toolchain], share: Option<&HomeShare>) -> Vec<PathBuf> {
     let place = request.own_place();
-    let alone = OwnPaths { project: place.as_deref(), ..OwnPaths::default() };
+    let alone = OwnPaths {
+        project: place.as_deref(),
+        ..OwnPaths::default()
+    };
     let own = share.map_or(alone, |share| share.own_paths(place.as_deref()));
     let given: Vec<(OsString, OsString)> = request.env.iter().chain(&request.passed).cloned().collect();
     let env = environment(&request.caller_env, toolchains, own, &given);
-    let path = env.into_iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
+    let path = env
+        .into_iter()
+        .rev()
+        .find(|(name, _)| name == "PATH")
+        .map(|(_, path)| path);
     std::env::split_paths(&path.unwrap_or_default()).collect()
 }
 
-/// What a run sees, looked at from outside.
-struct Sight<'a> {
+/// The view of a run, from outside.
+struct RunView<'a> {
     vault: &'a Vault,
-    request: &'a ExecRequest,
+    request: &'a RunSpec,
     toolchains: &'a [Toolchain],
     share: Option<&'a HomeShare>,
     head: SnapshotId,
 }
 
-impl Sight<'_> {
+impl RunView<'_> {
     fn search(&self, directories: &[PathBuf], name: &str) -> Result<FoundProgram> {
         for directory in directories {
             let found = self.look(&directory.join(name))?;
@@ -108,7 +138,7 @@ impl Sight<'_> {
         Ok(FoundProgram::Unknown)
     }
 
-    /// What is at an absolute path of the sandbox.
+    /// The entry at an absolute path of the sandbox.
     fn look(&self, path: &Path) -> Result<FoundProgram> {
         let path = plain(path);
         let raw = || path.as_os_str().into();
@@ -126,8 +156,11 @@ impl Sight<'_> {
         match self.on_host(&path) {
             Some(host) if is_program(&host) => Ok(FoundProgram::Installed(raw())),
             Some(_) => Ok(FoundProgram::Unknown),
-            // What runs write to caches stays with the vault.
-            None if self.share.is_some_and(|share| share.may_have_cached(self.vault, &path)) => {
+            // Writes of runs to caches stay with the vault.
+            None if self
+                .share
+                .is_some_and(|share| share.may_have_cached(self.vault, &path)) =>
+            {
                 Ok(FoundProgram::InVault(raw()))
             }
             // The top-level names of the vault are seen from the root as well.
@@ -140,12 +173,19 @@ impl Sight<'_> {
 
     /// Where a path of the sandbox is on the host, if it is one of a toolchain or of the system.
     fn on_host(&self, path: &Path) -> Option<PathBuf> {
-        let of_toolchain =
-            self.toolchains.iter().find_map(|one| Some(one.from.join(path.strip_prefix(&one.at).ok()?)));
-        of_toolchain.or_else(|| SYSTEM.iter().any(|top| path.starts_with(top)).then(|| path.to_owned()))
+        let of_toolchain = self
+            .toolchains
+            .iter()
+            .find_map(|one| Some(one.from.join(path.strip_prefix(&one.at).ok()?)));
+        of_toolchain.or_else(|| {
+            SYSTEM
+                .iter()
+                .any(|top| path.starts_with(top))
+                .then(|| path.to_owned())
+        })
     }
 
-    /// Whether what is at a path, or comes to be there, is of the vault.
+    /// Whether the entry at a path, now or later, belongs to the vault.
     fn is_vault(&self, path: &Path) -> bool {
         let own = self.request.own_place();
         let is_below = own.is_some_and(|own| path.starts_with(own)) || path.starts_with(WORKSPACE);
@@ -153,12 +193,22 @@ impl Sight<'_> {
     }
 
     fn is_in_vault(&self, below: &Path) -> Result<bool> {
-        let mut bytes = self.request.path.as_ref().map(|top| top.as_bytes().to_vec()).unwrap_or_default();
+        let mut bytes = self
+            .request
+            .path
+            .as_ref()
+            .map(|top| top.as_bytes().to_vec())
+            .unwrap_or_default();
         bytes.push(b'/');
         bytes.extend_from_slice(below.as_os_str().as_bytes());
-        let Ok(path) = TreePath::parse(&bytes) else { return Ok(false) };
-        // A link on the way leads to where only the run knows.
-        Ok(!matches!(self.vault.reader_at(self.head)?.find(&path), Err(ReadError::NotFound { .. })))
+        let Ok(path) = TreePath::parse(&bytes) else {
+            return Ok(false);
+        };
+        // The target of a link on the way is known only inside the run.
+        Ok(!matches!(
+            self.vault.reader_at(self.head)?.find(&path),
+            Err(ReadError::NotFound { .. })
+        ))
     }
 }
 

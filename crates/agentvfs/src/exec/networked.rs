@@ -1,28 +1,29 @@
-//! Commands that need a network and have none: what to type to give them one.
+//! Commands that need a network and have none: how to give them one.
 
-use avfs_exec::network::{Group, NetworkChoice};
+use avfs_exec::network::{HostGroup, NetworkChoice};
 
-use super::ExecRequest;
+use super::RunSpec;
 use crate::approvals::AskedCommand;
+use crate::error::{NetworkedCommand, NetworkedRun};
 
-/// The same command with a network, as one types it.
-pub(super) fn with_network(request: &ExecRequest, vault: &str) -> String {
-    let net = wanted(request);
-    if request.session.is_some() {
-        return format!("avfs session start --vault {vault} --net {net}");
-    }
+/// The same command with a network.
+pub(super) fn with_network(request: &RunSpec, vault: &str) -> NetworkedRun {
     let command = AskedCommand::from(&request.command);
     let shown = command.quoted();
-    match command {
-        AskedCommand::Argv(_) | AskedCommand::Session => {
-            format!("avfs exec --vault {vault} --net {net} -- {shown}")
-        }
-        AskedCommand::Shell(_) => format!("avfs exec --vault {vault} --net {net} -c {shown}"),
+    let command = match command {
+        _ if request.session.is_some() => NetworkedCommand::Session,
+        AskedCommand::Argv(_) | AskedCommand::Session => NetworkedCommand::Argv(shown),
+        AskedCommand::Shell(_) => NetworkedCommand::Shell(shown),
+    };
+    NetworkedRun {
+        vault: vault.to_owned(),
+        hosts: wanted(request),
+        command,
     }
 }
 
 /// The hosts that the command names, or those that its tools need.
-fn wanted(request: &ExecRequest) -> String {
+fn wanted(request: &RunSpec) -> Vec<String> {
     let line = AskedCommand::from(&request.command).shown();
     let words = || line.split(|c: char| c.is_whitespace() || "'\"();|&<>".contains(c));
     let mut found: Vec<String> = Vec::new();
@@ -36,12 +37,13 @@ fn wanted(request: &ExecRequest) -> String {
     }
     if found.is_empty() {
         let mut programs = words().map(|word| word.rsplit('/').next().unwrap_or_default());
-        found.extend(programs.find_map(Group::for_tool).map(|group| format!("+{}", group.name)));
+        found.extend(
+            programs
+                .find_map(HostGroup::for_tool)
+                .map(|group| format!("+{}", group.name)),
+        );
     }
-    match found.is_empty() {
-        true => "HOST".to_owned(),
-        false => found.join(","),
-    }
+    found
 }
 
 #[cfg(test)]
@@ -51,29 +53,40 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(command: Command, expected: &str) {
-        assert_eq!(with_network(&ExecRequest::new(command), "web"), expected);
+    fn check(command: Command, hosts: &[&str], expected: NetworkedCommand) {
+        let again = with_network(&RunSpec::new(command), "web");
+        assert_eq!(again.vault, "web");
+        assert_eq!(again.hosts, hosts);
+        assert_eq!(again.command, expected);
     }
 
     #[test]
     fn a_command_is_given_the_hosts_that_it_names_or_its_tool_needs() {
         let argv = |words: &[&str]| Command::Argv(words.iter().map(|word| word.into()).collect());
-        check(argv(&["npm", "ci"]), "avfs exec --vault web --net +npm -- npm ci");
+        let words = |text: &str| NetworkedCommand::Argv(text.to_owned());
+        check(argv(&["npm", "ci"]), &["+npm"], words("npm ci"));
         check(
             argv(&["curl", "-d", "a b", "https://u:p@a.example:8443/x"]),
-            "avfs exec --vault web --net +a.example:8443 -- curl -d 'a b' https://u:p@a.example:8443/x",
+            &["+a.example:8443"],
+            words("curl -d 'a b' https://u:p@a.example:8443/x"),
         );
         check(
             Command::Shell("cd x && /usr/bin/pip install y".to_owned()),
-            "avfs exec --vault web --net +pypi -c 'cd x && /usr/bin/pip install y'",
+            &["+pypi"],
+            NetworkedCommand::Shell("'cd x && /usr/bin/pip install y'".to_owned()),
         );
-        check(argv(&["ssh", "host"]), "avfs exec --vault web --net HOST -- ssh host");
+        check(argv(&["ssh", "host"]), &[], words("ssh host"));
     }
 
     #[test]
     fn a_session_has_its_network_from_its_start() {
         let line = Command::Shell("cargo fetch".to_owned());
-        let request = ExecRequest { session: Some("s1".to_owned()), ..ExecRequest::new(line) };
-        assert_eq!(with_network(&request, "web"), "avfs session start --vault web --net +crates");
+        let request = RunSpec {
+            session: Some("s1".to_owned()),
+            ..RunSpec::new(line)
+        };
+        let again = with_network(&request, "web");
+        assert_eq!(again.hosts, ["+crates"]);
+        assert_eq!(again.command, NetworkedCommand::Session);
     }
 }

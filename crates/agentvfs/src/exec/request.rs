@@ -1,81 +1,99 @@
-//! What is to be run, and how.
+//! A command to run, with its options.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use avfs_core::TreePath;
 use avfs_core::rules::Rule;
+use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::Command;
-use avfs_exec::network::Published;
+use avfs_exec::network::PublishedPort;
 use avfs_exec::plan::{Toolchain, WORKSPACE, toolchains};
 use avfs_exec::policy::Policy;
-use avfs_exec::{Capabilities, Limits, Network, Plan, Stdin};
+use avfs_exec::{Capabilities, Network, RunLimits, SandboxPlan, Stdin};
 
 use super::home::HomeShare;
 use crate::mount::Transport;
 
 /// One command for the exec boundary.
 #[derive(Clone, Debug)]
-pub struct ExecRequest {
+pub struct RunSpec {
+    /// The command.
     pub command: Command,
     /// Where it starts: a path in the vault, or an absolute one of the sandbox. `None`: the root of the vault.
     pub cwd: Option<PathBuf>,
     /// The directory of the vault that is the workspace; `None`: all of it.
     pub path: Option<TreePath>,
-    /// The directory of the host that the vault is a copy of; the workspace is at the same path inside. `None`: what the
-    /// vault says.
+    /// The directory of the host of which the vault is a copy; the workspace is at the same path inside.
+    /// `None`: as recorded in the vault.
     pub own_path: Option<PathBuf>,
-    /// What is added to the environment.
+    /// The image on which the sandbox is made: its root directory is a fork of it, which keeps what runs change.
+    /// `None`: the system of this machine.
+    pub image: Option<String>,
+    /// Nothing can be changed in the root directory of the image.
+    pub read_only_root: bool,
+    /// The state of that root directory when the run was asked for. Set by the library, whatever it was.
+    pub root_state: Option<SnapshotId>,
+    /// Variables that are added to the environment.
     pub env: Vec<(OsString, OsString)>,
     /// Variables of the caller that come along, by name. Their values are kept nowhere.
     pub passed: Vec<(OsString, OsString)>,
-    /// The environment of whoever asks; only what says how to talk to people is taken from it.
+    /// The caller's environment; only variables about the presentation for people are used.
     pub caller_env: Vec<(OsString, OsString)>,
     /// The home of the user, whose toolchains are shown.
     pub home: Option<PathBuf>,
-    /// What it reads; `None`: nothing.
+    /// Its input; `None`: empty.
     pub stdin: Option<Vec<u8>>,
-    pub limits: Limits,
-    /// What it may reach; `None`: what the policy gives, which is nothing if it says nothing.
+    /// The limits of its resources.
+    pub limits: RunLimits,
+    /// The requested network; `None`: what the policy grants, which is nothing by default.
     pub network: Network,
     /// Ports inside that this machine reaches while it runs.
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedPort>,
     /// Nothing can be changed, whatever the command is.
     pub read_only: bool,
+    /// Whether a checkpoint is taken before it.
     pub checkpoint: CheckpointMode,
     /// Through which rules the vault is seen.
     pub rules: Option<Vec<Rule>>,
-    /// Who runs it, for the audit log.
+    /// The principal, for the audit log.
     pub principal: Option<String>,
     /// The session that it belongs to, if it does to one: approvals hold in it alone.
     pub session: Option<String>,
     /// The variables of the session's shell that it does not have.
     pub left_out: Vec<String>,
-    /// What decides on it; `None`: the policy that is stored for the vault, or the built-in one.
+    /// The policy to use; `None`: the policy that is stored for the vault, or the built-in one.
     pub policy: Option<Policy>,
-    /// What happens when the policy wants somebody to be asked.
+    /// What happens if the policy requires an approval.
     pub asking: Asking,
     /// Decide, and do nothing.
     pub dry_run: bool,
+    /// The kind of sandbox that it needs.
     pub isolation: IsolationChoice,
+    /// The runtime of containers, by its name or its path; `None`: the first that is installed.
+    pub container_runtime: Option<String>,
+    /// How the requests of its mount travel.
     pub transport: Transport,
 }
 
-impl ExecRequest {
-    pub fn new(command: Command) -> ExecRequest {
-        ExecRequest {
+impl RunSpec {
+    /// A run of this command, which can write to all of the vault and reaches no host.
+    pub fn new(command: Command) -> RunSpec {
+        RunSpec {
             command,
             cwd: None,
             path: None,
             own_path: None,
+            image: None,
+            read_only_root: false,
+            root_state: None,
             env: Vec::new(),
             passed: Vec::new(),
             caller_env: Vec::new(),
             home: None,
             stdin: None,
-            limits: Limits::default(),
+            limits: RunLimits::default(),
             network: Network::None,
             published: Vec::new(),
             read_only: false,
@@ -88,16 +106,17 @@ impl ExecRequest {
             asking: Asking::Ask,
             dry_run: false,
             isolation: IsolationChoice::Bubblewrap,
+            container_runtime: None,
             transport: Transport::Auto,
         }
     }
 
-    /// What it asks for, whatever its command is.
+    /// The requested capabilities, whatever the command.
     pub fn asked(&self) -> Capabilities {
         Capabilities {
             write: !self.read_only,
             network: self.network.clone(),
-            published: self.published.iter().map(Published::asked).collect(),
+            published: self.published.iter().map(PublishedPort::asked).collect(),
         }
     }
 
@@ -109,24 +128,30 @@ impl ExecRequest {
         }
     }
 
-    /// Whether it has no network, or one in which nothing is listed.
+    /// Whether it has no network, or one with an empty list.
     pub(crate) fn reaches_nothing(&self) -> bool {
         self.network.reaches_nothing()
     }
 
-    /// With the directory that the vault is a copy of, unless another one was said.
-    pub(crate) fn placed(&self, own_path: Option<PathBuf>) -> ExecRequest {
-        ExecRequest { own_path: self.own_path.clone().or(own_path), ..self.clone() }
+    /// With the directory of which the vault is a copy, unless another one was specified.
+    pub(crate) fn placed(&self, own_path: Option<PathBuf>) -> RunSpec {
+        RunSpec {
+            own_path: self.own_path.clone().or(own_path),
+            ..self.clone()
+        }
     }
 
     /// Where the workspace is inside beside its fixed place: at its own path, where the sandbox has nothing of its own.
     pub(crate) fn own_place(&self) -> Option<PathBuf> {
-        let own = self.own_path.as_deref().filter(|_| self.isolation == IsolationChoice::Bubblewrap)?;
+        let own = self
+            .own_path
+            .as_deref()
+            .filter(|_| self.isolation == IsolationChoice::Bubblewrap && self.image.is_none())?;
         let place = match &self.path {
             Some(below) => own.join(OsStr::from_bytes(below.as_bytes())),
             None => own.to_owned(),
         };
-        Plan::can_show(&place).then_some(place)
+        SandboxPlan::can_show(&place).then_some(place)
     }
 
     /// Where the command sees the workspace.
@@ -156,15 +181,24 @@ impl ExecRequest {
         let project = self.own_place();
         self.home
             .as_deref()
+            .filter(|_| self.image.is_none())
             .map(|home| toolchains(home, &self.caller_env, project.as_deref()))
             .unwrap_or_default()
     }
 
-    /// What is shared of the user's home. Without namespaces, nothing can be shown in another place than its own.
+    /// The shared part of the user's home. Without namespaces, nothing can be shown at another path than its
+    /// own.
     pub(crate) fn home_share(&self) -> Option<HomeShare> {
-        let home = self.home.as_deref().filter(|_| self.isolation == IsolationChoice::Bubblewrap)?;
+        let home = self
+            .home
+            .as_deref()
+            .filter(|_| self.isolation == IsolationChoice::Bubblewrap && self.image.is_none())?;
         let home = home.canonicalize().ok()?;
-        Some(HomeShare::of_tools(&home, self.own_place().as_deref(), &self.caller_env))
+        Some(HomeShare::of_tools(
+            &home,
+            self.own_place().as_deref(),
+            &self.caller_env,
+        ))
     }
 
     pub(crate) fn input(&self) -> Stdin {
@@ -172,15 +206,15 @@ impl ExecRequest {
     }
 }
 
-/// What happens to a command that takes an approval.
+/// What happens to a command that needs an approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asking {
-    /// It is denied: nobody is there.
+    /// It is denied: no person can be asked.
     Never,
-    /// It is asked for, and the answer names the approval.
+    /// An approval is requested, and the answer names it.
     #[default]
     Ask,
-    /// It is asked for, and waits for the answer; `None`: as long as it takes.
+    /// An approval is requested, and the run waits for the answer; `None`: without a time limit.
     Wait(Option<Duration>),
 }
 
@@ -190,14 +224,21 @@ pub enum CheckpointMode {
     /// If the command may change files and something changed since the last checkpoint.
     #[default]
     Auto,
+    /// Before every command.
     Always,
+    /// Before none.
     Never,
 }
 
 impl CheckpointMode {
-    pub const ALL: [CheckpointMode; 3] =
-        [CheckpointMode::Auto, CheckpointMode::Always, CheckpointMode::Never];
+    /// Every mode.
+    pub const ALL: [CheckpointMode; 3] = [
+        CheckpointMode::Auto,
+        CheckpointMode::Always,
+        CheckpointMode::Never,
+    ];
 
+    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             CheckpointMode::Auto => "auto",
@@ -207,23 +248,45 @@ impl CheckpointMode {
     }
 }
 
-/// What stands around the command.
+/// The isolation around the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IsolationChoice {
     /// Namespaces, by bubblewrap.
     #[default]
     Bubblewrap,
-    /// Landlock alone, where there are no namespaces: only if it is asked for by name.
+    /// A container on an image, by runc or a program like it.
+    Oci,
+    /// A container on an image, by the daemon of Docker or Podman.
+    Docker,
+    /// Landlock alone, on systems without namespaces: only if it is requested by name.
     Landlock,
 }
 
 impl IsolationChoice {
-    pub const ALL: [IsolationChoice; 2] = [IsolationChoice::Bubblewrap, IsolationChoice::Landlock];
+    /// Every choice.
+    pub const ALL: [IsolationChoice; 4] = [
+        IsolationChoice::Bubblewrap,
+        IsolationChoice::Oci,
+        IsolationChoice::Docker,
+        IsolationChoice::Landlock,
+    ];
 
+    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             IsolationChoice::Bubblewrap => "bubblewrap",
+            IsolationChoice::Oci => "oci",
+            IsolationChoice::Docker => "docker",
             IsolationChoice::Landlock => "landlock",
         }
     }
+}
+
+/// What a session is to be.
+#[derive(Clone, Debug)]
+pub struct SessionRequest {
+    /// What all commands of the session have in common. Its own command and its input do not count.
+    pub exec: RunSpec,
+    /// After so long without a command it ends.
+    pub idle: Duration,
 }

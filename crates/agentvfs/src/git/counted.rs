@@ -1,4 +1,4 @@
-//! How many commits there are that the user does not have, remembered: to count them takes several processes.
+//! The number of commits that the user does not have, cached: counting them takes several processes.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -19,14 +19,14 @@ struct Counted {
     commits: usize,
 }
 
-/// A place for one count. What cannot be read or written is counted again.
+/// A file for one count. If it cannot be read or written, commits are counted again.
 pub(super) struct Memory {
     directory: PathBuf,
     of: String,
 }
 
 impl Memory {
-    /// `states` are those of the task. `None`: nobody knows when the count would be another one.
+    /// `states` are those of the task. `None`: it is unknown when the count would change.
     pub(super) fn new<'a>(
         directory: PathBuf,
         states: &[String],
@@ -39,7 +39,10 @@ impl Memory {
         for host in hosts {
             add_refs(host, &mut hasher).ok()?;
         }
-        Some(Memory { directory, of: hasher.finalize().to_hex().to_string() })
+        Some(Memory {
+            directory,
+            of: hasher.finalize().to_hex().to_string(),
+        })
     }
 
     pub(super) fn recall(&self) -> Option<usize> {
@@ -49,7 +52,10 @@ impl Memory {
     }
 
     pub(super) fn keep(&self, commits: usize) {
-        let text = crate::record::encode(&Counted { of: self.of.clone(), commits });
+        let text = crate::record::encode(&Counted {
+            of: self.of.clone(),
+            commits,
+        });
         let written = tempfile::NamedTempFile::new_in(&self.directory).and_then(|file| {
             fs::write(file.path(), text)?;
             Ok(file.persist(self.directory.join(FILE))?)
@@ -83,7 +89,12 @@ fn add_refs(host: &HostRepository, hasher: &mut blake3::Hasher) -> std::io::Resu
 
 fn add_version(path: &Path, found: &fs::Metadata, hasher: &mut blake3::Hasher) {
     hasher.update(path.as_os_str().as_bytes());
-    for number in [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()] {
+    for number in [
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec(),
+    ] {
         hasher.update(&number.to_le_bytes());
     }
     for number in [found.ino(), found.size(), u64::from(found.mode())] {

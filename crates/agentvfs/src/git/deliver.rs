@@ -1,22 +1,22 @@
-//! From a repository of ours into the user's: checked, packed, and given a branch.
+//! Brings commits from a quarantine repository into the user's: packs them, checks the pack, and makes a branch.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use super::error::GitError;
 use super::host::HostRepository;
-use super::names::{ObjectName, RefName};
 use super::program::GIVING;
 use super::quarantine::Quarantine;
+use crate::error::GitError;
+use crate::git_names::{ObjectName, RefName};
 
 /// A branch to be made.
 pub(super) struct Delivery<'a> {
     pub(super) from: &'a Quarantine,
     pub(super) tip: &'a ObjectName,
     pub(super) branch: &'a RefName,
-    /// Whether a branch that is there may be moved on to commits behind its own.
+    /// Whether an existing branch may be fast-forwarded.
     pub(super) update: bool,
 }
 
@@ -38,8 +38,12 @@ impl Delivery<'_> {
         if let Some(old) = &known {
             self.check_update(host, &check, old)?;
         }
-        // Kept until the branch names it.
-        let kept = if missing.is_empty() { None } else { Some(host.add_pack(self.packed()?)?) };
+        // Git may collect objects that no ref names, so the pack is marked as kept until the branch names its tip.
+        let kept = if missing.is_empty() {
+            None
+        } else {
+            Some(host.add_pack(self.packed()?)?)
+        };
         host.set_branch(self.branch, self.tip, known.as_ref())?;
         drop(kept);
         Ok(missing.iter().filter(|byte| **byte == b'\n').count())
@@ -64,11 +68,14 @@ impl Delivery<'_> {
     /// The objects that the repository does not have, one per line.
     fn missing(&self, tips: &[ObjectName]) -> Result<Vec<u8>, GitError> {
         let git =
-            self.from.git("listing objects").args(["rev-list", "--objects", "--no-object-names", "--stdin"]);
-        git.output_of(|input| self.range(tips, input)).map_err(GitError::refused)
+            self.from
+                .git("listing objects")
+                .args(["rev-list", "--objects", "--no-object-names", "--stdin"]);
+        git.output_of(|input| self.range(tips, input))
+            .map_err(GitError::refused)
     }
 
-    /// Everything from the tip on that is not behind one of the repository's own.
+    /// Everything reachable from the tip that is not reachable from the repository's own refs.
     fn range(&self, tips: &[ObjectName], input: &mut dyn Write) -> Result<(), GitError> {
         let excluded = tips.iter().map(|tip| format!("^{tip}\n"));
         for line in [format!("{}\n", self.tip)].into_iter().chain(excluded) {
@@ -82,17 +89,30 @@ impl Delivery<'_> {
         let list = self.from.place_for("to-pack");
         std::fs::write(&list, missing).map_err(GitError::host("writing a list"))?;
         let list = File::open(list).map_err(GitError::host("reading a list"))?;
-        let git = self.from.git("packing objects").args(["pack-objects", "-q", "--stdout"]);
-        git.between(list.into(), file.into()).map(drop).map_err(GitError::refused)
+        let git = self
+            .from
+            .git("packing objects")
+            .args(["pack-objects", "-q", "--stdout"]);
+        git.between(list.into(), file.into())
+            .map(drop)
+            .map_err(GitError::refused)
     }
 
     /// Has the pack prove that it is good, in a repository without anything else that was made with it: each object
     /// has the name that its bytes give it, none breaks a rule of git's, and nothing is missing.
     fn check_pack(&self, check: &Quarantine, tips: &[ObjectName]) -> Result<(), GitError> {
-        let index = check.git("checking objects").args(["index-pack", "--strict", "--stdin"]);
-        index.between(self.packed()?.into(), Stdio::piped()).map_err(GitError::refused)?;
-        let walk = check.git("checking objects").args(["rev-list", "--objects", "--quiet", "--stdin"]);
-        walk.output_of(|input| self.range(tips, input)).map(drop).map_err(GitError::refused)
+        let index = check
+            .git("checking objects")
+            .args(["index-pack", "--strict", "--stdin"]);
+        index
+            .between(self.packed()?.into(), Stdio::piped())
+            .map_err(GitError::refused)?;
+        let walk = check
+            .git("checking objects")
+            .args(["rev-list", "--objects", "--quiet", "--stdin"]);
+        walk.output_of(|input| self.range(tips, input))
+            .map(drop)
+            .map_err(GitError::refused)
     }
 
     fn packed(&self) -> Result<File, GitError> {

@@ -1,36 +1,21 @@
-//! Commits and files that would bring what the host runs: they come over only if the user named their paths.
+//! Commits and files with changes that the host would run: they are brought only if the user named their
+//! paths.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
 use avfs_core::spelling::folded;
 use avfs_core::{EntryName, TreePath};
 use avfs_tree::{ReadError, TreeReader};
 
-use super::error::GitError;
-use super::names::ObjectName;
 use super::quarantine::Quarantine;
 use super::work::Work;
 use crate::apply::{Becomes, GuardReason, Leads, is_deciding, is_part};
+use crate::error::GitError;
+use crate::git_names::ObjectName;
 
-/// A commit that changes what the host runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuardedChange {
-    pub commit: ObjectName,
-    /// What the user has to name, from the root of the project.
-    pub path: TreePath,
-    pub reason: GuardReason,
-}
-
-impl fmt::Display for GuardedChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} changes {} ({})", &self.commit.as_str()[..7], self.path, self.reason)
-    }
-}
-
-/// What git takes a directory for.
+/// What git treats a directory as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum DirectoryKind {
     Ordinary,
     Repository,
     Candidate,
@@ -39,16 +24,16 @@ enum Kind {
 /// Tells which paths of a piece of work are guarded.
 pub(super) struct Guards<'a> {
     work: &'a Work,
-    /// Commits that may have a `HEAD` that is no file of the work.
+    /// Commits that may have a `HEAD` that is not among the files of the work.
     commits: Option<(&'a Quarantine, &'a ObjectName)>,
     /// The directories, from the root of the repository and folded, in which a commit has a `HEAD` that another one has not.
     heads: HashSet<Vec<u8>>,
     /// Where guarded names of the host lead.
     leads: Leads,
-    kinds: HashMap<TreePath, Kind>,
+    kinds: HashMap<TreePath, DirectoryKind>,
 }
 
-/// What comes to a path.
+/// The new entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival<'a> {
     Nothing,
@@ -60,7 +45,13 @@ pub(super) enum Arrival<'a> {
 
 impl<'a> Guards<'a> {
     pub(super) fn of_files(work: &'a Work, leads: Leads) -> Guards<'a> {
-        Guards { work, commits: None, heads: HashSet::new(), leads, kinds: HashMap::new() }
+        Guards {
+            work,
+            commits: None,
+            heads: HashSet::new(),
+            leads,
+            kinds: HashMap::new(),
+        }
     }
 
     /// `changed`: the paths that differ between the commits and their parents and are there in one of them. Every
@@ -72,10 +63,16 @@ impl<'a> Guards<'a> {
         changed: impl Iterator<Item = &'p [u8]>,
     ) -> Guards<'a> {
         let heads = changed.filter_map(directory_of_head).collect();
-        Guards { work, commits: Some((suspects, tip)), heads, leads, kinds: HashMap::new() }
+        Guards {
+            work,
+            commits: Some((suspects, tip)),
+            heads,
+            leads,
+            kinds: HashMap::new(),
+        }
     }
 
-    /// Why a path, from the root of the project, is guarded, and what the user has to name.
+    /// Why a path, from the root of the project, is guarded, and the path that the user must name.
     pub(super) fn guard(
         &mut self,
         path: &TreePath,
@@ -93,27 +90,28 @@ impl<'a> Guards<'a> {
         let mut above = TreePath::root();
         for name in path.components() {
             let part = folded(name.as_bytes());
-            let kind = match is_part(&part) {
-                true => self.kind_of(&above)?,
-                false => Kind::Ordinary,
+            let kind = if is_part(&part) {
+                self.kind_of(&above)?
+            } else {
+                DirectoryKind::Ordinary
             };
             match kind {
-                Kind::Repository if is_deciding(&part) => {
+                DirectoryKind::Repository if is_deciding(&part) => {
                     return Ok(Some((path.clone(), GuardReason::InRepository)));
                 }
                 // Taking a part away makes nothing a repository.
-                Kind::Candidate if arrival != Arrival::Nothing => {
+                DirectoryKind::Candidate if arrival != Arrival::Nothing => {
                     let named = if above.is_root() { path.clone() } else { above };
                     return Ok(Some((named, GuardReason::NewRepository)));
                 }
-                Kind::Ordinary | Kind::Repository | Kind::Candidate => {}
+                DirectoryKind::Ordinary | DirectoryKind::Repository | DirectoryKind::Candidate => {}
             }
             above.push(&name);
         }
         Ok(None)
     }
 
-    fn kind_of(&mut self, directory: &TreePath) -> Result<Kind, GitError> {
+    fn kind_of(&mut self, directory: &TreePath) -> Result<DirectoryKind, GitError> {
         if let Some(kind) = self.kinds.get(directory) {
             return Ok(*kind);
         }
@@ -121,35 +119,43 @@ impl<'a> Guards<'a> {
         let has = |reader: &TreeReader, part: &[u8]| is_there(reader, &directory.join(&name(part)), false);
         let kind = if is_there(&base, &directory.join(&name(b"HEAD")), true)? {
             let is_whole = has(&base, b"commondir")? || (has(&base, b"objects")? && has(&base, b"refs")?);
-            if is_whole { Kind::Repository } else { Kind::Candidate }
+            if is_whole {
+                DirectoryKind::Repository
+            } else {
+                DirectoryKind::Candidate
+            }
         } else if self.comes_with_head(directory)? {
-            Kind::Candidate
+            DirectoryKind::Candidate
         } else {
-            Kind::Ordinary
+            DirectoryKind::Ordinary
         };
         self.kinds.insert(directory.clone(), kind);
         Ok(kind)
     }
 
-    /// Whether there is a `HEAD` in it after the work: in any spelling, because the branch may be checked out anywhere.
+    /// Whether it has a `HEAD` after the work: in any spelling, because the branch may be checked out
+    /// anywhere.
     fn comes_with_head(&self, directory: &TreePath) -> Result<bool, GitError> {
         if is_there(self.work.head(), &directory.join(&name(b"HEAD")), true)? {
             return Ok(true);
         }
-        let Some((suspects, tip)) = self.commits else { return Ok(false) };
+        let Some((suspects, tip)) = self.commits else {
+            return Ok(false);
+        };
         let files = self.work.files();
-        let below = match files.is_root() {
-            true => directory.as_bytes(),
-            false => match directory.as_bytes().strip_prefix(files.as_bytes()) {
+        let below = if files.is_root() {
+            directory.as_bytes()
+        } else {
+            match directory.as_bytes().strip_prefix(files.as_bytes()) {
                 Some(below) => below.strip_prefix(b"/").unwrap_or(below),
                 None => return Ok(false),
-            },
+            }
         };
         Ok(self.heads.contains(&folded_bytes(below)) || suspects.has_head_in(tip, below)?)
     }
 }
 
-/// The directory of a file that some file system takes for `HEAD`.
+/// The directory of a file that some file system treats as `HEAD`.
 fn directory_of_head(path: &[u8]) -> Option<Vec<u8>> {
     let (directory, name) = match path.iter().rposition(|byte| *byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
@@ -176,7 +182,7 @@ fn name(bytes: &[u8]) -> EntryName {
     EntryName::new(bytes).expect("this is a name")
 }
 
-/// How the versions of symbolic links and submodules begin.
+/// The prefix of versions of symbolic links.
 const LINK: &str = "120000 ";
 const SUBMODULE: &str = "160000 ";
 
@@ -202,7 +208,7 @@ impl From<Arrival<'_>> for Becomes {
     }
 }
 
-/// Whether a version says that nothing is there.
+/// Whether a version means that nothing is there.
 pub(super) fn is_absent(version: &str) -> bool {
     version.bytes().all(|byte| byte == b'0')
 }
@@ -210,14 +216,20 @@ pub(super) fn is_absent(version: &str) -> bool {
 impl Quarantine {
     /// Where a symbolic link leads, by a version of it: `120000 NAME`.
     pub(super) fn target_of(&self, version: &str) -> Result<Option<Vec<u8>>, GitError> {
-        let Some(name) = version.strip_prefix(LINK) else { return Ok(None) };
-        let git = self.git("looking at a symbolic link").args(["cat-file", "blob", name]);
+        let Some(name) = version.strip_prefix(LINK) else {
+            return Ok(None);
+        };
+        let git = self
+            .git("looking at a symbolic link")
+            .args(["cat-file", "blob", name]);
         git.output().map(Some).map_err(GitError::refused)
     }
 
     /// The symbolic links of a commit, with their versions.
     pub(super) fn links_of(&self, commit: &ObjectName) -> Result<Vec<(Vec<u8>, String)>, GitError> {
-        let git = self.git("listing links").args(["ls-tree", "-r", "-z", "--full-tree", commit.as_str()]);
+        let git = self
+            .git("listing links")
+            .args(["ls-tree", "-r", "-z", "--full-tree", commit.as_str()]);
         let listed = git.output().map_err(GitError::refused)?;
         // `120000 blob NAME\tPATH`
         let link = |line: &[u8]| {
@@ -232,16 +244,25 @@ impl Quarantine {
     /// Whether a directory of a commit has a file `HEAD`, in any spelling.
     fn has_head_in(&self, commit: &ObjectName, directory: &[u8]) -> Result<bool, GitError> {
         use std::os::unix::ffi::OsStrExt;
-        let git = self.git("looking up a directory").args(["ls-tree", "-z", "--full-tree", commit.as_str()]);
+        let git = self
+            .git("looking up a directory")
+            .args(["ls-tree", "-z", "--full-tree", commit.as_str()]);
         let git = match directory {
             b"" => git,
-            directory => git.arg("--").arg(std::ffi::OsStr::from_bytes(&[directory, b"/"].concat())),
+            directory => git
+                .arg("--")
+                .arg(std::ffi::OsStr::from_bytes(&[directory, b"/"].concat())),
         };
         let listed = git.output().map_err(GitError::refused)?;
         // `MODE TYPE NAME\tPATH`
         Ok(listed.split(|byte| *byte == 0).any(|line| {
-            let Some(at) = line.iter().position(|byte| *byte == b'\t') else { return false };
-            let own = line[at + 1..].rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let Some(at) = line.iter().position(|byte| *byte == b'\t') else {
+                return false;
+            };
+            let own = line[at + 1..]
+                .rsplit(|byte| *byte == b'/')
+                .next()
+                .unwrap_or_default();
             folded(own) == b"head" && !line.starts_with(b"040000")
         }))
     }

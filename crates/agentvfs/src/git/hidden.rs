@@ -4,17 +4,27 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use avfs_core::rules::{HidingNames, Level, Rules, Standing};
+use avfs_core::rules::{HidingNames, Level, RuleState, Rules};
 use avfs_core::{Labels, TreePath};
 
-use super::error::GitError;
 use super::host::HostRepository;
+use crate::error::GitError;
 
-/// The paths that any commit ever added and the rules hide. Takes as long as git takes to walk its history. A project
-/// without a repository has none.
+/// The paths that any commit ever added and the rules hide. Takes as long as git takes to walk the history.
+/// Empty for a project without a repository.
 pub fn hidden_in_history(project: &Path, rules: &Rules) -> Result<BTreeSet<TreePath>, GitError> {
-    let Ok(host) = HostRepository::open(project) else { return Ok(BTreeSet::new()) };
-    let log = ["log", "--all", "-z", "--format=", "--name-only", "--no-renames", "--diff-filter=A"];
+    let Ok(host) = HostRepository::open(project) else {
+        return Ok(BTreeSet::new());
+    };
+    let log = [
+        "log",
+        "--all",
+        "-z",
+        "--format=",
+        "--name-only",
+        "--no-renames",
+        "--diff-filter=A",
+    ];
     let mut listing = host.git("listing files").args(log).start()?;
     let (_, output) = listing.ends();
     let mut levels = Levels::new(rules);
@@ -25,7 +35,9 @@ pub fn hidden_in_history(project: &Path, rules: &Rules) -> Result<BTreeSet<TreeP
         if !path.split(|byte| *byte == b'/').any(|name| names.may_hide(name)) {
             continue;
         }
-        let Ok(path) = TreePath::parse(&path) else { continue };
+        let Ok(path) = TreePath::parse(&path) else {
+            continue;
+        };
         if levels.of(&path) == Level::None {
             hidden.insert(path);
         }
@@ -34,29 +46,34 @@ pub fn hidden_in_history(project: &Path, rules: &Rules) -> Result<BTreeSet<TreeP
     Ok(hidden)
 }
 
-/// What rules give to paths, by the standing of their directories.
+/// The levels that rules give to paths, by the states of their directories.
 pub(super) struct Levels<'a> {
     rules: &'a Rules,
-    directories: HashMap<TreePath, Standing>,
+    directories: HashMap<TreePath, RuleState>,
 }
 
 impl<'a> Levels<'a> {
     pub(super) fn new(rules: &'a Rules) -> Levels<'a> {
-        Levels { rules, directories: HashMap::new() }
+        Levels {
+            rules,
+            directories: HashMap::new(),
+        }
     }
 
     pub(super) fn of(&mut self, path: &TreePath) -> Level {
         self.standing(path, false).level()
     }
 
-    fn standing(&mut self, path: &TreePath, is_directory: bool) -> Standing {
+    fn standing(&mut self, path: &TreePath, is_directory: bool) -> RuleState {
         let none = Labels::default();
         let (mut at, mut names) = (path.clone(), Vec::new());
         let mut standing = loop {
             if let Some(known) = self.directories.get(&at) {
                 break known.clone();
             }
-            let Some((parent, name)) = at.split_last() else { break self.rules.root(&none) };
+            let Some((parent, name)) = at.split_last() else {
+                break self.rules.root(&none);
+            };
             names.push(name);
             at = parent;
         };

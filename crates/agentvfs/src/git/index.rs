@@ -1,4 +1,5 @@
-//! The index of a repository, read without git: which paths are tracked, and the versions of files that git knows.
+//! The index of a repository, read without git: which paths are tracked, and git's records of the versions of
+//! files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,29 +13,35 @@ const GITLINK: u32 = 0o160_000;
 /// The lengths of the two kinds of object names.
 const HASHES: [usize; 2] = [20, 32];
 
-pub(super) struct Index {
+pub(crate) struct GitIndex {
     bytes: Vec<u8>,
-    /// How long the names of objects are.
+    /// The length of the names of objects.
     hash: usize,
     /// When it was written: seconds and nanoseconds.
     written: (i64, i64),
 }
 
 /// One tracked path.
-pub(super) struct Tracked<'a> {
-    pub(super) path: &'a [u8],
+pub(crate) struct IndexedPath<'a> {
+    pub(crate) path: &'a [u8],
     pub(super) is_submodule: bool,
     /// git does not look for it among the files: a sparse checkout leaves it out.
     pub(super) is_left_out: bool,
     /// The name of the version that was committed or added; empty if that is not known.
-    pub(super) object: &'a [u8],
+    pub(crate) object: &'a [u8],
     stat: &'a [u8],
 }
 
-impl<'a> Tracked<'a> {
-    /// One of which nothing else is known.
-    pub(super) fn unknown(path: &'a [u8], is_submodule: bool, is_left_out: bool) -> Tracked<'a> {
-        Tracked { path, is_submodule, is_left_out, object: &[], stat: &[] }
+impl<'a> IndexedPath<'a> {
+    /// An entry about which nothing else is known.
+    pub(super) fn unknown(path: &'a [u8], is_submodule: bool, is_left_out: bool) -> IndexedPath<'a> {
+        IndexedPath {
+            path,
+            is_submodule,
+            is_left_out,
+            object: &[],
+            stat: &[],
+        }
     }
 
     /// Whether it is a symbolic link.
@@ -42,8 +49,8 @@ impl<'a> Tracked<'a> {
         number(self.stat, 24).is_some_and(|mode| mode & 0o170_000 == LINK)
     }
 
-    /// Whether a file is the one that git knows, by what it notes of files. In doubt it is not.
-    pub(super) fn is_version(&self, found: &fs::Metadata, index: &Index) -> bool {
+    /// Whether a file is the version that git has recorded. In doubt it is not.
+    pub(super) fn is_version(&self, found: &fs::Metadata, index: &GitIndex) -> bool {
         let noted = |at: usize| number(self.stat, at);
         let modified = (found.mtime(), found.mtime_nsec());
         let is_same = [
@@ -52,45 +59,57 @@ impl<'a> Tracked<'a> {
             (noted(20), found.ino() as u32),
             (noted(36), found.size() as u32),
         ];
-        // What changed while the index was written looks as before.
+        // A file that changed while the index was written looks unchanged.
         is_same.iter().all(|(noted, found)| *noted == Some(*found)) && modified < index.written
     }
 }
 
-impl Index {
-    /// `None` if there is none, or none that can be read here: one that is split, or of a kind yet to come.
-    pub(super) fn read(git_directory: &Path) -> Option<Index> {
+impl GitIndex {
+    /// `None` without an index, or with one that cannot be read here: a split index, or one of a future version.
+    pub(super) fn read(git_directory: &Path) -> Option<GitIndex> {
         let place = git_directory.join("index");
         let found = fs::metadata(&place).ok().filter(fs::Metadata::is_file)?;
         let written = (found.mtime(), found.mtime_nsec());
-        Some(Index { written, ..Index::of_bytes(fs::read(place).ok()?)? })
+        Some(GitIndex {
+            written,
+            ..GitIndex::of_bytes(fs::read(place).ok()?)?
+        })
     }
 
-    /// One of which it is not known when it was written.
-    pub(super) fn of_bytes(bytes: Vec<u8>) -> Option<Index> {
-        let mut index = Index { bytes, hash: 0, written: (0, 0) };
+    /// An index whose modification time is unknown.
+    pub(crate) fn of_bytes(bytes: Vec<u8>) -> Option<GitIndex> {
+        let mut index = GitIndex {
+            bytes,
+            hash: 0,
+            written: (0, 0),
+        };
         index.hash = HASHES.into_iter().find(|hash| index.fits(*hash))?;
         Some(index)
     }
 
-    /// One that says nothing.
-    pub(super) fn unread() -> Index {
-        Index { bytes: Vec::new(), hash: 0, written: (0, 0) }
+    /// An empty one.
+    pub(super) fn unread() -> GitIndex {
+        GitIndex {
+            bytes: Vec::new(),
+            hash: 0,
+            written: (0, 0),
+        }
     }
 
     /// Calls for each tracked path, in git's order.
-    pub(super) fn each(&self, told: &mut dyn FnMut(Tracked<'_>)) {
+    pub(crate) fn each(&self, told: &mut dyn FnMut(IndexedPath<'_>)) {
         // It was read to its end before.
         let _ = self.walk(self.hash, told);
     }
 
-    /// Whether everything in it fits together, if the names of objects are so long.
+    /// Whether everything in it is consistent, if the names of objects have this length.
     fn fits(&self, hash: usize) -> bool {
-        self.walk(hash, &mut |_| ()).is_some_and(|end| self.is_whole(end, hash))
+        self.walk(hash, &mut |_| ())
+            .is_some_and(|end| self.is_whole(end, hash))
     }
 
     /// Returns where the entries end.
-    fn walk(&self, hash: usize, told: &mut dyn FnMut(Tracked<'_>)) -> Option<usize> {
+    fn walk(&self, hash: usize, told: &mut dyn FnMut(IndexedPath<'_>)) -> Option<usize> {
         let (version, count) = (number(&self.bytes, 4)?, number(&self.bytes, 8)?);
         if !self.bytes.starts_with(b"DIRC") || !(2..=4).contains(&version) {
             return None;
@@ -122,19 +141,27 @@ impl Index {
                 _ => at + ((name + length - at) / 8 + 1) * 8,
             };
             let is_submodule = number(stat, 24)? & 0o170_000 == GITLINK;
-            told(Tracked { path: &last, is_submodule, is_left_out, object, stat });
+            told(IndexedPath {
+                path: &last,
+                is_submodule,
+                is_left_out,
+                object,
+                stat,
+            });
         }
         Some(at)
     }
 
-    /// Whether nothing but known kinds of extensions follows the entries, to the end.
+    /// Whether only known extensions follow the entries, up to the end.
     fn is_whole(&self, at: usize, hash: usize) -> bool {
-        // A small letter: entries cannot be understood without it. `sdir` only says that some are directories.
+        // A lower-case letter: the entries cannot be interpreted without it. `sdir` only means that some are
+        // directories.
         let is_known = |kind: &[u8]| !kind[0].is_ascii_lowercase() || kind == b"sdir";
-        self.extensions(at, hash).is_some_and(|found| found.iter().all(|(kind, _)| is_known(kind)))
+        self.extensions(at, hash)
+            .is_some_and(|found| found.iter().all(|(kind, _)| is_known(kind)))
     }
 
-    /// What follows the entries: kinds and contents. `None` if it does not fit.
+    /// The extensions after the entries: kinds and contents. `None` if they are inconsistent.
     fn extensions(&self, mut at: usize, hash: usize) -> Option<Vec<(&[u8], &[u8])>> {
         let end = self.bytes.len().checked_sub(hash)?;
         let mut found = Vec::new();
@@ -151,16 +178,22 @@ impl Index {
     pub(super) fn extension(&self, kind: &[u8; 4]) -> Option<&[u8]> {
         let entries_end = self.walk(self.hash, &mut |_| ())?;
         let found = self.extensions(entries_end, self.hash)?;
-        found.into_iter().find_map(|(name, contents)| (name == kind).then_some(contents))
+        found
+            .into_iter()
+            .find_map(|(name, contents)| (name == kind).then_some(contents))
     }
 
-    /// The paths of all directories and untracked files that the cache of untracked files names; none if there is no
-    /// such cache. `None` if it cannot be understood.
+    /// The paths of all directories and untracked files in the cache of untracked files; empty if there is no
+    /// such cache. `None` if it cannot be interpreted.
     pub(super) fn untracked_names(&self) -> Option<Vec<Vec<u8>>> {
-        let Some(cache) = self.extension(b"UNTR") else { return Some(Vec::new()) };
+        let Some(cache) = self.extension(b"UNTR") else {
+            return Some(Vec::new());
+        };
         let (length, at) = varint(cache, 0)?;
         // The times and sizes of two files, flags, and the names of two objects.
-        let at = at.checked_add(length)?.checked_add(2 * STAT + 4 + 2 * self.hash)?;
+        let at = at
+            .checked_add(length)?
+            .checked_add(2 * STAT + 4 + 2 * self.hash)?;
         let (_, at) = text(cache, at)?;
         let (directories, mut at) = varint(cache, at)?;
         let mut names = Vec::new();
@@ -192,7 +225,7 @@ impl Index {
     }
 }
 
-/// The length of what git notes of a file's times, owner and size.
+/// The length of git's record of a file's times, owner and size.
 const STAT: usize = 36;
 
 fn joined(directory: Option<&[u8]>, name: &[u8]) -> Vec<u8> {
@@ -237,19 +270,38 @@ mod tests {
 
     fn git(directory: &Path, words: &[&str]) {
         let mut command = Command::new("git");
-        command.args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]);
-        let output = command.args(words).current_dir(directory).env("HOME", directory).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        command.args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "-c",
+            "protocol.file.allow=always",
+        ]);
+        let output = command
+            .args(words)
+            .current_dir(directory)
+            .env("HOME", directory)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{words:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     fn paths(directory: &Path) -> Vec<String> {
-        let index = Index::read(&directory.join(".git")).unwrap();
+        let index = GitIndex::read(&directory.join(".git")).unwrap();
         let mut found = Vec::new();
         index.each(&mut |tracked| {
             let path = String::from_utf8(tracked.path.to_vec()).unwrap();
             let file = fs::metadata(directory.join(&path));
             let known = file.is_ok_and(|file| tracked.is_version(&file, &index));
-            found.push(format!("{path} {} {} {known}", tracked.is_submodule, tracked.is_left_out));
+            found.push(format!(
+                "{path} {} {} {known}",
+                tracked.is_submodule, tracked.is_left_out
+            ));
         });
         found
     }
@@ -269,7 +321,16 @@ mod tests {
                     old.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
                 }
                 git(directory, &["add", "-A"]);
-                git(directory, &["update-index", "--index-version", version, "--skip-worktree", "ab/c"]);
+                git(
+                    directory,
+                    &[
+                        "update-index",
+                        "--index-version",
+                        version,
+                        "--skip-worktree",
+                        "ab/c",
+                    ],
+                );
                 fs::write(directory.join("ab/cd"), "other").unwrap();
                 let expected = [
                     "a false false true".to_owned(),
@@ -279,11 +340,17 @@ mod tests {
                 ];
                 assert_eq!(paths(directory), expected, "{format} {version}");
                 git(directory, &["update-index", "--split-index"]);
-                assert!(Index::read(&directory.join(".git")).is_none(), "{format} {version}: split");
+                assert!(
+                    GitIndex::read(&directory.join(".git")).is_none(),
+                    "{format} {version}: split"
+                );
                 fs::write(directory.join(".git/index"), b"DIRC\0\0\0\x02\0\0\0\x09short").unwrap();
-                assert!(Index::read(&directory.join(".git")).is_none(), "{format} {version}: damaged");
+                assert!(
+                    GitIndex::read(&directory.join(".git")).is_none(),
+                    "{format} {version}: damaged"
+                );
             }
         }
-        assert!(Index::read(Path::new("/nonexistent")).is_none());
+        assert!(GitIndex::read(Path::new("/nonexistent")).is_none());
     }
 }

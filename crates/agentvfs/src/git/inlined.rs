@@ -1,21 +1,21 @@
 //! The git directory of a worktree or a submodule, which lies outside of its project, as the `.git` of a task.
 //!
-//! There it is an ordinary repository: what all working directories share, with the HEAD, the index and the unfinished
-//! work of this one. git finds it wherever the task is mounted, and nothing in it leads to the user's own
-//! ([0020](../../../../docs/decisions/0020-git-directories-outside-of-projects.md)).
+//! There it is an ordinary repository: the shared part of all working directories, with the HEAD, the index
+//! and the unfinished work of this one. git finds it wherever the task is mounted, and nothing in it leads to
+//! the user's own ([0020](../../../../docs/decisions/0020-git-directories-outside-of-projects.md)).
 
 mod submodules;
 
 use std::path::Path;
 
 use avfs_core::{Entry, EntryName, TreePath};
-use avfs_tree::{Attr, FsError, Ino, Kind, SetAttr, StoredTree, WorkTree};
+use avfs_tree::{Attr, FsError, Ino, InodeKind, SetAttr, StoredTree, WorkTree};
 
-use super::place::Place;
+use super::place::RepositoryPlace;
 use super::settings::saying_files_are_at;
 use submodules::Submodules;
 
-/// What working directories share. Everything else in a common directory belongs to one of them.
+/// The part that working directories share. Everything else in a common directory belongs to one of them.
 const SHARED: [&[u8]; 17] = [
     b"branches",
     b"common",
@@ -36,7 +36,7 @@ const SHARED: [&[u8]; 17] = [
     b"worktrees",
 ];
 
-/// What ties the directory of a working directory to its place, and means nothing elsewhere.
+/// Files that tie a working directory to its path, and mean nothing elsewhere.
 const TIES: [&[u8]; 3] = [b"commondir", b"gitdir", b"locked"];
 
 /// The files with settings.
@@ -44,13 +44,27 @@ const SETTINGS: [&[u8]; 2] = [b"config", b"config.worktree"];
 
 const WORKTREES: &[u8] = b"worktrees";
 
-/// Puts a repository into the tree of its project, in the place of what leads to it. `common` is its common directory,
-/// of which nobody has to have looked at anything yet.
-pub(crate) fn inline(tree: &WorkTree, project: &Path, place: &Place, common: Entry) -> Result<(), FsError> {
+/// Puts a repository into the tree of its project, in place of the link to it. `common` is its common
+/// directory, which need not have been read yet.
+pub(crate) fn inline(
+    tree: &WorkTree,
+    project: &Path,
+    place: &RepositoryPlace,
+    common: Entry,
+) -> Result<(), FsError> {
     keeping_time(tree, Ino::ROOT, || {
         let git = name(b".git");
         tree.unlink(Ino::ROOT, &git)?;
-        let git = tree.graft(Ino::ROOT, &git, StoredTree { entry: common, links: Vec::new() })?.ino;
+        let git = tree
+            .graft(
+                Ino::ROOT,
+                &git,
+                StoredTree {
+                    entry: common,
+                    links: Vec::new(),
+                },
+            )?
+            .ino;
         keeping_time(tree, git, || {
             if let Some(own) = place.own_below_common() {
                 become_main(tree, git, &own)?;
@@ -74,7 +88,7 @@ pub(crate) fn places_inlined(path: &TreePath) -> impl Iterator<Item = TreePath> 
     [git.join_path(path)].into_iter().chain(of_one)
 }
 
-/// Gives a common directory what is of one working directory, as if there were only that one.
+/// Merges the files of one working directory into a common directory, as if there were only that one.
 fn become_main(tree: &WorkTree, git: Ino, own: &TreePath) -> Result<(), FsError> {
     for (name, _) in entries(tree, git)? {
         if !SHARED.contains(&name.as_bytes()) {
@@ -88,10 +102,12 @@ fn become_main(tree: &WorkTree, git: Ino, own: &TreePath) -> Result<(), FsError>
     lay_over(tree, from.ino, git, &TIES)?;
     // A branch is checked out in one place only: here.
     let above = tree.parent(from.ino)?;
-    keeping_time(tree, above, || own.name().map_or(Ok(()), |name| tree.remove_tree(above, &name)))
+    keeping_time(tree, above, || {
+        own.name().map_or(Ok(()), |name| tree.remove_tree(above, &name))
+    })
 }
 
-/// Copies what is in a directory into another one, where it takes the place of what has its name.
+/// Copies the contents of a directory into another one, replacing entries with the same name.
 fn lay_over(tree: &WorkTree, from: Ino, onto: Ino, but: &[&[u8]]) -> Result<(), FsError> {
     let mut both = Vec::new();
     lay_entries_over(tree, from, onto, but, &mut both)?;
@@ -101,7 +117,7 @@ fn lay_over(tree: &WorkTree, from: Ino, onto: Ino, but: &[&[u8]]) -> Result<(), 
     Ok(())
 }
 
-/// Adds the directories that are on both sides to `both`: what is in them is still to be copied.
+/// Adds the directories that are on both sides to `both`: their contents must still be copied.
 fn lay_entries_over(
     tree: &WorkTree,
     from: Ino,
@@ -114,7 +130,7 @@ fn lay_entries_over(
             continue;
         }
         match found(tree, onto, &name)? {
-            Some(there) if there.kind == Kind::Directory && attr.kind == Kind::Directory => {
+            Some(there) if there.kind == InodeKind::Directory && attr.kind == InodeKind::Directory => {
                 both.push((attr.ino, there.ino));
                 continue;
             }
@@ -126,15 +142,16 @@ fn lay_entries_over(
     Ok(())
 }
 
-/// Has the settings of a repository say where its files are, whatever they said before: what comes last holds.
+/// Makes the settings of a repository name the path of its files, whatever they said before: the last value
+/// counts.
 fn say_project(tree: &WorkTree, git: Ino, way: &[u8]) -> Result<(), FsError> {
     add_settings(tree, git, &saying_files_are_at(way))
 }
 
-/// Adds to the settings of a repository; what comes last holds.
+/// Appends to the settings of a repository; the last value counts.
 pub(super) fn add_settings(tree: &WorkTree, git: Ino, text: &[u8]) -> Result<(), FsError> {
     for file in SETTINGS {
-        let file = found(tree, git, &name(file))?.filter(|file| file.kind == Kind::File);
+        let file = found(tree, git, &name(file))?.filter(|file| file.kind == InodeKind::File);
         if let Some(file) = file {
             keeping_time(tree, file.ino, || tree.append(file.ino, text).map(drop))?;
         }
@@ -150,7 +167,14 @@ pub(super) fn keeping_time(
 ) -> Result<(), FsError> {
     let mtime = Some(tree.attr(ino)?.meta.mtime);
     change()?;
-    tree.set_attr(ino, SetAttr { mtime, ..SetAttr::default() }).map(drop)
+    tree.set_attr(
+        ino,
+        SetAttr {
+            mtime,
+            ..SetAttr::default()
+        },
+    )
+    .map(drop)
 }
 
 fn entries(tree: &WorkTree, directory: Ino) -> Result<Vec<(EntryName, Attr)>, FsError> {

@@ -2,22 +2,24 @@
 
 use std::ffi::OsString;
 
-/// The variable that says how many settings others tell.
+/// The variable with the number of settings in other variables.
 const COUNT: &str = "GIT_CONFIG_COUNT";
 
 /// A key and its value.
 pub type Setting = (&'static str, String);
 
-/// What git has to know of the sandbox. Started by root, the run is another user, to whom all files belong: by its
-/// owner, no file would be the one that the index of the host knows, and git would read each of them again.
+/// Settings that git needs in the sandbox. If root starts the run, it has another user id, to whom all files
+/// belong: judging by owners, no file would match the index of the host, and git would read each of them
+/// again.
 pub fn settings_inside() -> Vec<Setting> {
-    match rustix::process::geteuid().is_root() {
-        true => vec![("core.checkStat", "minimal".to_owned())],
-        false => Vec::new(),
+    if rustix::process::geteuid().is_root() {
+        vec![("core.checkStat", "minimal".to_owned())]
+    } else {
+        Vec::new()
     }
 }
 
-/// The variables of the environment that tell git these settings.
+/// The environment variables with these settings for git.
 pub fn variables(settings: &[Setting]) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
     for (index, (key, value)) in settings.iter().enumerate() {
@@ -30,10 +32,12 @@ pub fn variables(settings: &[Setting]) -> Vec<(OsString, OsString)> {
     variables
 }
 
-/// Adds a setting to those that the variables of an environment tell.
+/// Adds a setting to those in the variables of an environment.
 pub(crate) fn add_setting(env: &mut Vec<(OsString, OsString)>, key: &str, value: &str) {
     let count = env.iter().position(|(name, _)| name == COUNT);
-    let told = count.and_then(|at| env[at].1.to_str()?.parse::<usize>().ok()).unwrap_or_default();
+    let told = count
+        .and_then(|at| env[at].1.to_str()?.parse::<usize>().ok())
+        .unwrap_or_default();
     if let Some(at) = count {
         env.remove(at);
     }
@@ -48,9 +52,14 @@ mod tests {
 
     #[test]
     fn settings_are_told_by_variables() {
-        let told = variables(&[("user.name", "Ada L.".to_owned()), ("core.checkStat", "minimal".to_owned())]);
-        let text: Vec<String> =
-            told.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+        let told = variables(&[
+            ("user.name", "Ada L.".to_owned()),
+            ("core.checkStat", "minimal".to_owned()),
+        ]);
+        let text: Vec<String> = told
+            .iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
+            .collect();
         let expected = [
             "GIT_CONFIG_KEY_0=user.name",
             "GIT_CONFIG_VALUE_0=Ada L.",
@@ -66,7 +75,10 @@ mod tests {
     fn a_setting_added_later_follows_those_that_are_told() {
         let mut env = variables(&[("user.name", "Ada L.".to_owned())]);
         add_setting(&mut env, "core.fsmonitor", "ask");
-        let expected = variables(&[("user.name", "Ada L.".to_owned()), ("core.fsmonitor", "ask".to_owned())]);
+        let expected = variables(&[
+            ("user.name", "Ada L.".to_owned()),
+            ("core.fsmonitor", "ask".to_owned()),
+        ]);
         assert_eq!(env, expected);
         let mut env = Vec::new();
         add_setting(&mut env, "core.fsmonitor", "ask");

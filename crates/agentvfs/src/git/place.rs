@@ -1,4 +1,4 @@
-//! Where repositories are, found out without git.
+//! Locates repositories without git.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use avfs_core::spelling::is_git_directory;
 
 /// The directories of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RepositoryPlace {
     /// Of this working directory: its HEAD and index.
     pub(super) own: PathBuf,
     /// Of all working directories: objects, refs and settings.
@@ -19,10 +19,10 @@ pub(crate) struct Place {
 /// A file that names a directory is short.
 const POINTER_MAX: u64 = 64 << 10;
 
-impl Place {
-    /// The repository of the working directory `project`, or the one that is `project` itself. Directories above
-    /// are not looked at.
-    pub(super) fn of(project: &Path) -> Option<Place> {
+impl RepositoryPlace {
+    /// The repository of the working directory `project`, or the one that is `project` itself. Parents are
+    /// not searched.
+    pub(super) fn of(project: &Path) -> Option<RepositoryPlace> {
         let inside = project.join(".git");
         let own = match fs::metadata(&inside) {
             Ok(found) if found.is_file() => project.join(pointer(&inside, b"gitdir: ")?),
@@ -35,13 +35,14 @@ impl Place {
             None => own.clone(),
         };
         let is_repository = own.join("HEAD").symlink_metadata().is_ok() && common.join("objects").is_dir();
-        is_repository.then_some(Place { own, common })
+        is_repository.then_some(RepositoryPlace { own, common })
     }
 
-    /// The repository of a project, if nothing of it is in the project. One that keeps its refs in tables is left out
-    /// if it has several working directories: what is of one of them cannot be told there.
-    pub(crate) fn outside(project: &Path) -> Option<Place> {
-        let (project, place) = (project.canonicalize().ok()?, Place::of(project)?);
+    /// The repository of a project, if it is entirely outside of the project. A repository that keeps its
+    /// refs in tables is omitted if it has several working directories, because the refs of one of them
+    /// cannot be distinguished there.
+    pub(crate) fn outside(project: &Path) -> Option<RepositoryPlace> {
+        let (project, place) = (project.canonicalize().ok()?, RepositoryPlace::of(project)?);
         let is_apart = !place.own.starts_with(&project) && !place.common.starts_with(&project);
         let is_told = match place.own_below_common() {
             Some(_) => !place.common.join("reftable").exists(),
@@ -58,11 +59,13 @@ impl Place {
     /// Where in the common directory the one of this working directory is, if it is another one.
     pub(super) fn own_below_common(&self) -> Option<TreePath> {
         let below = self.own.strip_prefix(&self.common).ok()?;
-        TreePath::parse(below.as_os_str().as_bytes()).ok().filter(|below| !below.is_root())
+        TreePath::parse(below.as_os_str().as_bytes())
+            .ok()
+            .filter(|below| !below.is_root())
     }
 }
 
-/// The path that a file holds behind `prefix`.
+/// The path in a file, after `prefix`.
 fn pointer(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     let is_short = fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() <= POINTER_MAX);
     let text = is_short.then(|| fs::read(file).ok()).flatten()?;
@@ -73,11 +76,11 @@ fn pointer(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
 /// The git directory of a project that lies outside of it, with everything that its working directories share: of a
 /// worktree, a submodule, or one that was put elsewhere.
 pub fn outside_directory(project: &Path) -> Option<PathBuf> {
-    Place::outside(project).map(|place| place.common)
+    RepositoryPlace::outside(project).map(|place| place.common)
 }
 
-/// Whether a path of a tree is a repository's own, and no file of a project: it is `.git`, however it is written, or
-/// lies below one.
+/// Whether a path of a tree belongs to a repository, and not to a project's files: it is `.git`, in any
+/// spelling, or lies below one.
 pub fn is_in_repository(path: &TreePath) -> bool {
-    path.components().any(|name| is_git_directory(name.as_bytes()))
+    path.names().any(is_git_directory)
 }

@@ -1,14 +1,14 @@
-//! Starting the program git so that it does what it is told and nothing else.
+//! Runs the program git in such a way that it does only what it is asked to.
 //!
-//! It knows one repository, which is named to it and never looked for. Of the environment only the search path is
-//! passed on. Settings of the system and of the user are not read; those of the repository are, and what could start
-//! a program or reach the network is overruled.
+//! It uses one repository, which is named explicitly and never searched for. Only the search path of the
+//! environment is passed on. Settings of the system and of the user are not read; those of the repository
+//! are, and those that could start a program or use the network are overridden.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,9 +17,9 @@ use avfs_core::printable;
 use rustix::process::{PidfdFlags, Signal};
 
 use super::bounds::{Bounds, SPARING};
-use super::error::GitError;
+use crate::error::GitError;
 
-/// Stronger than anything that a repository says.
+/// These take precedence over the repository's settings.
 const SETTINGS: [&str; 12] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -52,10 +52,10 @@ const ENVIRONMENT: [(&str, &str); 11] = [
 /// Where programs are, if the environment does not say.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// How much of what git complains about is told.
+/// The maximum length of git's error messages that is reported.
 const COMPLAINT_MAX: usize = 600;
 
-/// Ends calls of git that nobody wants any more.
+/// Ends calls of git that are no longer wanted.
 #[derive(Clone, Default)]
 pub(crate) struct GitStop(Arc<Mutex<Stoppable>>);
 
@@ -80,9 +80,10 @@ impl GitStop {
             return;
         };
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match calls.is_stopped {
-            true => end(&call),
-            false => calls.running.push(call),
+        if calls.is_stopped {
+            end(&call)
+        } else {
+            calls.running.push(call)
         }
     }
 }
@@ -99,15 +100,27 @@ pub(super) struct Git {
     action: &'static str,
     bounds: Option<Bounds>,
     stop: Option<GitStop>,
+    user: Option<FileOwner>,
+}
+
+/// The user and group of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileOwner {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
 }
 
 impl Git {
-    /// `action` says what the call is for, as in "reading refs".
+    /// `action` describes the call, for example "reading refs".
     pub(super) fn new(repository: &Path, action: &'static str) -> Git {
         let mut command = Command::new("git");
         let path = std::env::var_os("PATH").unwrap_or_else(|| PATH.into());
-        // Not where the caller is: neither a repository nor a program shall be found there.
-        command.current_dir("/").env_clear().env("PATH", path).envs(ENVIRONMENT);
+        // Not in the caller's directory: neither a repository nor a program must be found there.
+        command
+            .current_dir("/")
+            .env_clear()
+            .env("PATH", path)
+            .envs(ENVIRONMENT);
         command.env("GIT_CONFIG_GLOBAL", "/dev/null");
         if let Some(place) = std::env::var_os("TMPDIR") {
             command.env("TMPDIR", place);
@@ -116,10 +129,25 @@ impl Git {
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
-        Git { command, action, bounds: None, stop: None }
+        Git {
+            command,
+            action,
+            bounds: None,
+            stop: None,
+            user: None,
+        }
     }
 
-    /// Reads the user's own settings too: who they are, and what they ignore everywhere.
+    /// Runs it as another user, which requires root: its files belong to that user, and it has no more access
+    /// than that user.
+    pub(super) fn run_by(mut self, user: FileOwner) -> Git {
+        // Our directory for temporary files is not accessible to others.
+        self.command.env_remove("TMPDIR");
+        self.user = Some(user);
+        self
+    }
+
+    /// Also reads the user's own settings: identity, and global ignore patterns.
     pub(super) fn with_user_settings(mut self) -> Git {
         self.command.env_remove("GIT_CONFIG_GLOBAL");
         for name in ["HOME", "XDG_CONFIG_HOME"] {
@@ -138,23 +166,28 @@ impl Git {
 
     /// Has it work on an index in another place, with no files beside it.
     pub(super) fn on_index(mut self, index: &Path) -> Git {
-        self.command.env("GIT_INDEX_FILE", index).env("GIT_WORK_TREE", "/");
+        self.command
+            .env("GIT_INDEX_FILE", index)
+            .env("GIT_WORK_TREE", "/");
         self
     }
 
-    /// Has it end when it is told to.
+    /// Ends it on request.
     pub(super) fn stopped_by(mut self, stop: &GitStop) -> Git {
         self.stop = Some(stop.clone());
         self
     }
 
-    /// Has it look at files, and note what it found in an index in another place.
+    /// Makes it examine files, and record the results in an index elsewhere.
     pub(super) fn noting_files(mut self, index: &Path, files: &Path) -> Git {
-        self.command.env("GIT_INDEX_FILE", index).env("GIT_WORK_TREE", files).env("GIT_OPTIONAL_LOCKS", "1");
+        self.command
+            .env("GIT_INDEX_FILE", index)
+            .env("GIT_WORK_TREE", files)
+            .env("GIT_OPTIONAL_LOCKS", "1");
         self
     }
 
-    /// Has it end when it needs more than this. To be said before what it is to do.
+    /// Ends it when it exceeds these limits. Must be called before the arguments are added.
     pub(super) fn bounded(mut self, bounds: Bounds) -> Git {
         for setting in SPARING {
             self.command.args(["-c", setting]);
@@ -173,7 +206,7 @@ impl Git {
         self
     }
 
-    /// What it prints.
+    /// Its output.
     pub(super) fn output(self) -> Result<Vec<u8>, GitError> {
         self.output_of(|_| Ok(()))
     }
@@ -192,7 +225,7 @@ impl Git {
         }
     }
 
-    /// What it prints when it is given something.
+    /// Its output for an input.
     pub(super) fn output_of(
         self,
         give: impl FnOnce(&mut dyn Write) -> Result<(), GitError>,
@@ -238,16 +271,27 @@ impl Git {
 
     fn start_with(mut self, input: Stdio, output: Stdio) -> Result<Running, GitError> {
         let complaints = tempfile::tempfile().map_err(GitError::host("making a temporary file"))?;
-        let errors = complaints.try_clone().map_err(GitError::host("making a temporary file"))?;
+        let errors = complaints
+            .try_clone()
+            .map_err(GitError::host("making a temporary file"))?;
         if let Some(bounds) = &self.bounds {
             self.command = bounds.hold(&self.command);
+        }
+        if let Some(FileOwner { uid, gid }) = self.user {
+            // The other groups of root are left with it.
+            self.command.uid(uid).gid(gid);
         }
         self.command.stdin(input).stdout(output).stderr(errors);
         let child = self.command.spawn().map_err(GitError::NoProgram)?;
         if let Some(stop) = &self.stop {
             stop.add(&child);
         }
-        Ok(Running { child, complaints, action: self.action, bounds: self.bounds })
+        Ok(Running {
+            child,
+            complaints,
+            action: self.action,
+            bounds: self.bounds,
+        })
     }
 }
 
@@ -256,9 +300,12 @@ fn read_within(output: ChildStdout, bounds: Option<Bounds>) -> Result<Vec<u8>, G
     let max = bounds.map_or(u64::MAX - 1, |bounds| bounds.output);
     let mut bytes = Vec::new();
     let read = output.take(max + 1).read_to_end(&mut bytes);
-    match read.map_err(GitError::host("reading what git prints"))? as u64 > max {
-        true => Err(GitError::Refused { reason: format!("git prints more than {max} bytes about them") }),
-        false => Ok(bytes),
+    if read.map_err(GitError::host("reading what git prints"))? as u64 > max {
+        Err(GitError::Refused {
+            reason: format!("git prints more than {max} bytes about them"),
+        })
+    } else {
+        Ok(bytes)
     }
 }
 
@@ -268,7 +315,7 @@ fn flushed(mut input: io::BufWriter<ChildStdin>) -> Result<(), GitError> {
 
 pub(super) const GIVING: &str = "writing to git";
 
-/// A call that goes on.
+/// A running call.
 pub(super) struct Running {
     child: Child,
     complaints: File,
@@ -277,10 +324,13 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// What it reads and what it prints. They are there once.
+    /// Its input and its output. Can be taken once.
     pub(super) fn ends(&mut self) -> (ChildStdin, ChildStdout) {
         let (input, output) = (self.child.stdin.take(), self.child.stdout.take());
-        (input.expect("both ends were asked for"), output.expect("both ends were asked for"))
+        (
+            input.expect("both ends were asked for"),
+            output.expect("both ends were asked for"),
+        )
     }
 
     /// Ends it, whatever it is doing.
@@ -290,7 +340,7 @@ impl Running {
         _ = self.child.wait();
     }
 
-    /// Waits for it. If it did not want what it was given, its own reason is the better one.
+    /// Waits for it. If it did not accept its input, its own error is the better one.
     pub(super) fn finish_given(self, given: Result<(), GitError>) -> Result<(), GitError> {
         match given {
             Err(GitError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => self.finish(),
@@ -306,19 +356,27 @@ impl Running {
         let status = self.child.wait().map_err(GitError::host("waiting for git"))?;
         match status.code() {
             Some(0) => Ok(()),
-            // The shell that sets the limits says so.
+            // The status of the shell that sets the limits.
             Some(127) if self.bounds.is_some() => Err(GitError::NoProgram(io::ErrorKind::NotFound.into())),
-            Some(_) | None => Err(GitError::Failed { action: self.action, message: self.complaint(status) }),
+            Some(_) | None => Err(GitError::Failed {
+                action: self.action,
+                message: self.complaint(status),
+            }),
         }
     }
 
     fn complaint(&mut self, status: ExitStatus) -> String {
         let mut text = Vec::new();
-        let read = self.complaints.rewind().and_then(|()| self.complaints.read_to_end(&mut text));
+        let read = self
+            .complaints
+            .rewind()
+            .and_then(|()| self.complaints.read_to_end(&mut text));
         let mut lines: Vec<String> = text.split(|byte| *byte == b'\n').map(printable).collect();
-        lines.retain(|line| !line.trim().is_empty());
-        let is_out_of_time =
-            [Signal::XCPU, Signal::KILL].iter().any(|end| status.signal() == Some(end.as_raw()));
+        // Advice on settings of git is about something else than the failure.
+        lines.retain(|line| !line.trim().is_empty() && !line.starts_with("hint:"));
+        let is_out_of_time = [Signal::XCPU, Signal::KILL]
+            .iter()
+            .any(|end| status.signal() == Some(end.as_raw()));
         if let Some(bounds) = self.bounds.filter(|_| is_out_of_time) {
             return format!("it takes more than {} seconds of processor time", bounds.seconds);
         }
@@ -326,7 +384,9 @@ impl Running {
             return status.to_string();
         }
         let mut message = lines.join("; ");
-        let cut = (0..=COMPLAINT_MAX.min(message.len())).rev().find(|at| message.is_char_boundary(*at));
+        let cut = (0..=COMPLAINT_MAX.min(message.len()))
+            .rev()
+            .find(|at| message.is_char_boundary(*at));
         message.truncate(cut.unwrap_or_default());
         message
     }
@@ -336,24 +396,44 @@ impl Running {
 mod tests {
     use super::*;
 
-    /// A program that stands for git.
+    /// A program that replaces git.
     fn plays(script: &str, bounds: Bounds) -> Result<Vec<u8>, GitError> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Git { command, action: "playing", bounds: Some(bounds), stop: None }.output()
+        Git {
+            command,
+            action: "playing",
+            bounds: Some(bounds),
+            stop: None,
+            user: None,
+        }
+        .output()
     }
 
     #[test]
     fn what_takes_too_long_is_ended() {
-        let bounds = Bounds { seconds: 1, ..Bounds::default() };
+        let bounds = Bounds {
+            seconds: 1,
+            ..Bounds::default()
+        };
         let error = plays("while :; do :; done", bounds).unwrap_err();
         let expected = "git failed playing: it takes more than 1 seconds of processor time";
         assert_eq!(error.to_string(), expected);
     }
 
     #[test]
+    fn advice_is_no_part_of_a_failure() {
+        let script = "echo 'hint: turn this off' >&2; echo hint: >&2; echo 'fatal: it broke' >&2; exit 1";
+        let error = plays(script, Bounds::default()).unwrap_err();
+        assert_eq!(error.to_string(), "git failed playing: fatal: it broke");
+    }
+
+    #[test]
     fn what_prints_too_much_is_ended() {
-        let bounds = Bounds { output: 1000, ..Bounds::default() };
+        let bounds = Bounds {
+            output: 1000,
+            ..Bounds::default()
+        };
         let error = plays("while echo more; do :; done", bounds).unwrap_err();
         assert!(matches!(error, GitError::Refused { .. }), "{error}");
         assert_eq!(plays("echo little", bounds).unwrap(), b"little\n");

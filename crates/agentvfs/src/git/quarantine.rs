@@ -1,5 +1,6 @@
 //! Repositories of our own, made for one purpose and thrown away.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -9,11 +10,11 @@ use avfs_core::Content;
 use avfs_tree::{Objects, content};
 
 use super::bounds::Bounds;
-use super::error::GitError;
 use super::host::HostRepository;
-use super::names::{ObjectFormat, ObjectName};
 use super::program::{GIVING, Git};
-use crate::patch::quoted_bytes;
+use crate::error::GitError;
+use crate::git_names::{ObjectFormat, ObjectName};
+use avfs_query::patch::quoted_bytes;
 
 const MAKING: &str = "making a temporary repository";
 
@@ -22,7 +23,7 @@ const MAKING: &str = "making a temporary repository";
 pub(super) struct Quarantine {
     directory: tempfile::TempDir,
     format: ObjectFormat,
-    /// For one that holds what a stranger made.
+    /// For one that holds data from a stranger.
     bounds: Option<Bounds>,
 }
 
@@ -33,7 +34,11 @@ impl Quarantine {
         bounds: Option<Bounds>,
     ) -> Result<Quarantine, GitError> {
         let directory = tempfile::Builder::new().prefix("avfs-git-").tempdir();
-        let quarantine = Quarantine { directory: directory.map_err(GitError::host(MAKING))?, format, bounds };
+        let quarantine = Quarantine {
+            directory: directory.map_err(GitError::host(MAKING))?,
+            format,
+            bounds,
+        };
         quarantine.lay_out(host).map_err(GitError::host(MAKING))?;
         Ok(quarantine)
     }
@@ -78,7 +83,7 @@ impl Quarantine {
     }
 
     /// Takes a file of one object, whatever is in it.
-    pub(super) fn add_loose(&self, name: &ObjectName, file: &StoredFile<'_>) -> Result<(), GitError> {
+    pub(super) fn add_loose(&self, name: &ObjectName, file: &QuarantinedFile<'_>) -> Result<(), GitError> {
         let (directory, rest) = name.as_str().split_at(2);
         let directory = self.path().join("objects").join(directory);
         fs::create_dir_all(&directory).map_err(GitError::host(MAKING))?;
@@ -86,14 +91,16 @@ impl Quarantine {
         file.copy_to(&mut out)
     }
 
-    /// Takes a pack. What is in it is looked at, and its index made anew.
-    pub(super) fn add_pack(&self, file: &StoredFile<'_>) -> Result<(), GitError> {
-        let indexed =
-            self.git("reading a pack").args(["index-pack", "--stdin"]).output_of(|input| file.copy_to(input));
+    /// Adds a pack. Its contents are checked, and its index is rebuilt.
+    pub(super) fn add_pack(&self, file: &QuarantinedFile<'_>) -> Result<(), GitError> {
+        let indexed = self
+            .git("reading a pack")
+            .args(["index-pack", "--stdin"])
+            .output_of(|input| file.copy_to(input));
         indexed.map(drop).map_err(GitError::refused)
     }
 
-    /// The commit behind a name.
+    /// The commit to which a name refers.
     pub(super) fn commit_of(&self, name: &ObjectName) -> Result<ObjectName, GitError> {
         let peeled = format!("{name}^{{commit}}");
         let line = self
@@ -101,19 +108,44 @@ impl Quarantine {
             .args(["rev-parse", "--verify", "--end-of-options", &peeled])
             .line();
         let line = line.map_err(GitError::refused)?;
-        ObjectName::new(line.as_bytes())
-            .ok_or_else(|| GitError::Refused { reason: format!("{name} is no commit") })
+        ObjectName::new(line.as_bytes()).ok_or_else(|| GitError::Refused {
+            reason: format!("{name} is no commit"),
+        })
     }
 
-    /// Whether `old` is `new` or one of the commits before it.
+    /// Whether `old` is `new` or one of its ancestors.
     pub(super) fn is_ancestor(&self, old: &ObjectName, new: &ObjectName) -> Result<bool, GitError> {
         let git =
-            self.git("comparing commits").args(["merge-base", "--is-ancestor", old.as_str(), new.as_str()]);
+            self.git("comparing commits")
+                .args(["merge-base", "--is-ancestor", old.as_str(), new.as_str()]);
         match git.output() {
             Ok(_) => Ok(true),
             Err(GitError::Failed { .. }) => Ok(false),
             Err(other) => Err(other),
         }
+    }
+
+    /// Whether a commit leads to others than those reachable from `known` ones. A name that is not a commit
+    /// is refused later.
+    pub(super) fn leads_further(
+        &self,
+        tip: &ObjectName,
+        known: &BTreeSet<ObjectName>,
+    ) -> Result<bool, GitError> {
+        if self.commit_of(tip).is_err() {
+            return Ok(true);
+        }
+        let git =
+            self.git("comparing commits")
+                .args(["rev-list", "--max-count=1", "--ignore-missing", "--stdin"]);
+        let listed = git.output_of(|input| {
+            let lines = known.iter().map(|known| format!("^{known}\n"));
+            for line in [format!("{tip}\n")].into_iter().chain(lines) {
+                input.write_all(line.as_bytes()).map_err(GitError::host(GIVING))?;
+            }
+            Ok(())
+        });
+        Ok(!listed?.trim_ascii().is_empty())
     }
 
     /// A place for a file beside the repository's own.
@@ -131,7 +163,7 @@ fn settings(format: ObjectFormat) -> String {
 }
 
 /// The contents of a file in a stored tree.
-pub(super) struct StoredFile<'a> {
+pub(super) struct QuarantinedFile<'a> {
     pub(super) objects: &'a Objects,
     pub(super) size: u64,
     pub(super) content: Content,
@@ -140,7 +172,7 @@ pub(super) struct StoredFile<'a> {
 /// The bytes that are read at a time.
 const PIECE: usize = 1 << 20;
 
-impl StoredFile<'_> {
+impl QuarantinedFile<'_> {
     pub(super) fn copy_to(&self, out: &mut dyn Write) -> Result<(), GitError> {
         let mut piece = vec![0; PIECE.min(self.size as usize)];
         let mut offset = 0;

@@ -6,34 +6,46 @@ use std::path::{Path, PathBuf};
 
 use avfs_core::{Timestamp, printable};
 
-use super::error::GitError;
 use super::host::HostRepository;
-use super::names::ObjectName;
 use super::program::GIVING;
+use crate::error::GitError;
+use crate::git_names::ObjectName;
 
 /// A repository and a revision as a user writes them: `REPO` or `REPO@REV`, where REPO is a path or a `file://` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitSource {
+    /// A directory in the repository, or the repository.
     pub repository: PathBuf,
+    /// What names the commit, as git reads it.
     pub revision: String,
 }
 
 impl GitSource {
-    /// What is in front of the first `@` that follows an existing path is the repository.
+    /// The part before the first `@` that follows an existing path is the repository.
     pub fn parse(text: &std::ffi::OsStr) -> GitSource {
         let bytes = text.as_bytes();
         let bytes = bytes.strip_prefix(b"file://").unwrap_or(bytes);
         let path = |bytes: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
-        let whole = || GitSource { repository: path(bytes), revision: "HEAD".into() };
+        let whole = || GitSource {
+            repository: path(bytes),
+            revision: "HEAD".into(),
+        };
         if path(bytes).exists() {
             return whole();
         }
-        let marks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'@').map(|(at, _)| at);
-        let found = marks.map(|at| (path(&bytes[..at]), &bytes[at + 1..])).find(|(path, _)| path.exists());
+        let marks = bytes
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| **byte == b'@')
+            .map(|(at, _)| at);
+        let found = marks
+            .map(|at| (path(&bytes[..at]), &bytes[at + 1..]))
+            .find(|(path, _)| path.exists());
         match found {
-            Some((repository, revision)) => {
-                GitSource { repository, revision: String::from_utf8_lossy(revision).into_owned() }
-            }
+            Some((repository, revision)) => GitSource {
+                repository,
+                revision: String::from_utf8_lossy(revision).into_owned(),
+            },
             None => whole(),
         }
     }
@@ -68,6 +80,7 @@ pub(crate) enum ListedKind {
 }
 
 impl GitRevision {
+    /// Finds the commit.
     pub fn open(source: &GitSource) -> Result<GitRevision, GitError> {
         let host = HostRepository::open(&source.repository)?;
         let unknown = || GitError::UnknownRevision {
@@ -76,11 +89,17 @@ impl GitRevision {
         };
         let commit = host.commit(&source.revision)?.ok_or_else(unknown)?;
         let git =
-            host.git("reading a commit").args(["log", "-1", "--no-walk", "--format=%ct", commit.as_str()]);
+            host.git("reading a commit")
+                .args(["log", "-1", "--no-walk", "--format=%ct", commit.as_str()]);
         let seconds = git.line()?.parse().unwrap_or_default();
-        Ok(GitRevision { host, commit, time: Timestamp { seconds, nanos: 0 } })
+        Ok(GitRevision {
+            host,
+            commit,
+            time: Timestamp { seconds, nanos: 0 },
+        })
     }
 
+    /// The commit.
     pub fn commit(&self) -> &ObjectName {
         &self.commit
     }
@@ -90,6 +109,7 @@ impl GitRevision {
         self.time
     }
 
+    /// The git directory.
     pub fn place(&self) -> &Path {
         self.host.place()
     }
@@ -97,20 +117,27 @@ impl GitRevision {
     /// Everything in it but directories, in git's order.
     pub(crate) fn list(&self) -> Result<Vec<Listed>, GitError> {
         let git =
-            self.host.git("listing files").args(["ls-tree", "-r", "-z", "--full-tree", self.commit.as_str()]);
+            self.host
+                .git("listing files")
+                .args(["ls-tree", "-r", "-z", "--full-tree", self.commit.as_str()]);
         let listed = git.output()?;
         let lines = listed.split(|byte| *byte == 0).filter(|line| !line.is_empty());
-        lines.map(|line| parse(line).ok_or_else(|| strange(line))).collect()
+        lines
+            .map(|line| parse(line).ok_or_else(|| strange(line)))
+            .collect()
     }
 
-    /// Calls `take` with the size and the bytes of each object, in order. Filters and attributes mean nothing here.
+    /// Calls `take` with the size and the bytes of each object, in order. Filters and attributes are ignored.
     pub(crate) fn read<E: From<GitError>>(
         &self,
         objects: &[&ObjectName],
         mut take: impl FnMut(usize, u64, &mut dyn Read) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut reading =
-            self.host.git("reading objects").args(["cat-file", "--batch", "--buffer"]).start()?;
+        let mut reading = self
+            .host
+            .git("reading objects")
+            .args(["cat-file", "--batch", "--buffer"])
+            .start()?;
         let (input, output) = reading.ends();
         let mut output = BufReader::with_capacity(1 << 18, output);
         let taken = std::thread::scope(|scope| {
@@ -119,12 +146,12 @@ impl GitRevision {
                 let size = size_of_next(&mut output, objects[index])?;
                 let mut bytes = (&mut output).take(size);
                 take(index, size, &mut bytes)?;
-                // What was not wanted, and the line end.
+                // The unwanted rest, and the line end.
                 let rest = bytes.limit() + 1;
                 io::copy(&mut (&mut output).take(rest), &mut io::sink()).map_err(reading_failed)?;
                 Ok(())
             });
-            // Whoever still writes to it is told that nobody reads.
+            // A process that still writes to it gets a closed pipe.
             drop(output);
             (taken, asking.join().expect("asking does not panic"))
         });
@@ -147,7 +174,10 @@ fn ask(input: impl Write, objects: &[&ObjectName]) -> Result<(), GitError> {
 }
 
 fn reading_failed(source: io::Error) -> GitError {
-    GitError::Host { action: "reading what git prints", source }
+    GitError::Host {
+        action: "reading what git prints",
+        source,
+    }
 }
 
 /// Reads the line in front of an object's bytes.
@@ -163,21 +193,35 @@ fn size_of_next(output: &mut impl BufRead, object: &ObjectName) -> Result<u64, G
 }
 
 fn strange(line: &[u8]) -> GitError {
-    GitError::Failed { action: "reading a revision", message: format!("it has '{}'", printable(line)) }
+    GitError::Failed {
+        action: "reading a revision",
+        message: format!("it has '{}'", printable(line)),
+    }
 }
 
 /// A line of `git ls-tree -z`: mode, kind, object, a tab and the path.
 fn parse(line: &[u8]) -> Option<Listed> {
     let tab = line.iter().position(|byte| *byte == b'\t')?;
     let fields: Vec<&[u8]> = line[..tab].split(|byte| *byte == b' ').collect();
-    let [mode, kind, object] = fields[..] else { return None };
+    let [mode, kind, object] = fields[..] else {
+        return None;
+    };
     let object = ObjectName::new(object)?;
     let kind = match (mode, kind) {
         (b"160000", _) => ListedKind::Submodule,
         (b"120000", b"blob") => ListedKind::Symlink { object },
-        (b"100755", b"blob") => ListedKind::File { object, executable: true },
-        (_, b"blob") => ListedKind::File { object, executable: false },
+        (b"100755", b"blob") => ListedKind::File {
+            object,
+            executable: true,
+        },
+        (_, b"blob") => ListedKind::File {
+            object,
+            executable: false,
+        },
         _ => return None,
     };
-    Some(Listed { path: line[tab + 1..].to_vec(), kind })
+    Some(Listed {
+        path: line[tab + 1..].to_vec(),
+        kind,
+    })
 }

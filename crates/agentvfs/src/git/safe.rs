@@ -1,45 +1,62 @@
-//! Whose repositories git works in inside of a run: the project's own, since the user started the run there, and those in it
-//! that the user calls safe.
+//! The repositories that git trusts inside a run: the project's own, since the user started the run there, and repositories
+//! in it that the user or the system declares safe.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Instant;
 
-use super::error::GitError;
 use super::inside::Setting;
 use super::program::Git;
+use super::recent_answer::RecentAnswer;
+use crate::error::GitError;
 
 const KEY: &str = "safe.directory";
 const ASKING: &str = "asking which directories are safe";
-/// Stands for every directory, alone or behind one.
+/// Represents every directory, alone or at the end of a path.
 const ALL: &str = "*";
+static RECENT: RecentAnswer<(), Vec<String>> = RecentAnswer::new();
 
-/// The settings that let git work in a project, whoever owns its files.
+/// The settings that let git work in a project even if its files belong to another user.
 pub fn safe_directories(project: &Path) -> Vec<Setting> {
-    // One whose path is no text is as safe as git finds it.
-    let own = std::str::from_utf8(project.as_os_str().as_bytes()).ok().map(str::to_owned);
-    let others = called_safe().unwrap_or_default().into_iter().filter(|value| concerns(value, project));
+    // If its path is not text, git decides by itself.
+    let own = std::str::from_utf8(project.as_os_str().as_bytes())
+        .ok()
+        .map(str::to_owned);
+    let others = RECENT
+        .recall(Instant::now(), &(), called_safe)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|value| concerns(value, project));
     own.into_iter().chain(others).map(|value| (KEY, value)).collect()
 }
 
-/// What the user and the system call safe, in whole paths.
+/// The directories that the user and the system declare safe, as whole paths.
 fn called_safe() -> Result<Vec<String>, GitError> {
-    let git = Git::new(Path::new("/dev/null"), ASKING).with_user_settings().with_system_settings();
-    match git.args(["config", "--null", "--type=path", "--get-all", KEY]).output() {
+    let git = Git::new(Path::new("/dev/null"), ASKING)
+        .with_user_settings()
+        .with_system_settings();
+    match git
+        .args(["config", "--null", "--type=path", "--get-all", KEY])
+        .output()
+    {
         Ok(told) => Ok(parse(&String::from_utf8_lossy(&told))),
-        // There is none.
+        // No such setting exists.
         Err(GitError::Failed { .. }) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
-/// From `VALUE\0…`. An empty one takes back all before it.
+/// From `VALUE\0…`. An empty one resets all before it.
 fn parse(text: &str) -> Vec<String> {
     let values: Vec<&str> = text.split_terminator('\0').collect();
-    let first = values.iter().rposition(|value| value.is_empty()).map_or(0, |empty| empty + 1);
+    let first = values
+        .iter()
+        .rposition(|value| value.is_empty())
+        .map_or(0, |empty| empty + 1);
     values[first..].iter().map(|value| (*value).to_owned()).collect()
 }
 
-/// Whether a value says something of a directory in the project.
+/// Whether a value applies to a directory in the project.
 fn concerns(value: &str, project: &Path) -> bool {
     let below = value.strip_suffix(ALL).and_then(|value| value.strip_suffix('/'));
     let is_around = below.is_some_and(|directory| project.starts_with(directory));

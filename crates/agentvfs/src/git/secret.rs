@@ -1,4 +1,4 @@
-//! Whether a file that git tracks is a key or a credential, by what it is: its contents, which are looked at and
+//! Whether a file that git tracks is a key or a credential, judging by its contents, which are inspected and
 //! stored nowhere. In doubt it is one.
 
 use std::fmt;
@@ -6,17 +6,21 @@ use std::fmt;
 /// Why a file stays hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secret {
-    /// Its name says so: `id_rsa`, `.netrc`, everything in `.ssh`.
+    /// Its name shows it: `id_rsa`, `.netrc`, everything in `.ssh`.
     Name,
     /// A rule that is not a preset's hides it.
     Rule,
+    /// It has a private key.
     PrivateKey,
     /// An access token of this service.
     Token(&'static str),
+    /// It has something that looks like a password.
     Password,
-    /// It is not text, or a kind of file of which nobody can say.
+    /// It is not text, or an unknown kind of file.
     Unknown,
+    /// It is too large to be looked at.
     TooLarge,
+    /// It could not be read.
     Unreadable,
 }
 
@@ -38,7 +42,7 @@ impl fmt::Display for Secret {
 /// Larger files are not judged.
 pub(super) const LARGEST: u64 = 1 << 20;
 
-/// What ends the names of source files. Passwords in them are those of tests far more often than not.
+/// The suffixes of source files. Passwords in them are usually those of tests.
 const SOURCES: &[&str] = &[
     "rs", "py", "pyi", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "vue", "svelte", "go", "java",
     "kt", "kts", "scala", "clj", "c", "h", "cc", "cpp", "cxx", "hh", "hpp", "m", "mm", "cs", "fs", "vb",
@@ -47,7 +51,7 @@ const SOURCES: &[&str] = &[
     "adoc", "tf",
 ];
 
-/// Directories of what tests and examples need.
+/// Directories with data for tests and examples.
 const FOR_TESTS: &[&str] = &[
     "test",
     "tests",
@@ -72,14 +76,19 @@ const FOR_TESTS: &[&str] = &[
     "integration-tests",
 ];
 
-/// Whether a path is one that tests or examples need: a key in it, as it was committed, is theirs.
+/// Whether a path is data for tests or examples: a committed key in it is theirs.
 pub(super) fn is_for_tests(path: &[u8]) -> bool {
     let mut directories: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     directories.pop();
-    directories.iter().any(|name| FOR_TESTS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
+    directories.iter().any(|name| {
+        FOR_TESTS
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    })
 }
 
-/// Whether the contents of the file with this name are a key or a credential, as far as its name leaves that open.
+/// Whether the contents of the file with this name are a key or a credential, as far as its name leaves that
+/// open.
 pub(super) fn judge(name: &[u8], contents: &[u8]) -> Option<Secret> {
     let (Ok(text), Ok(name)) = (std::str::from_utf8(contents), std::str::from_utf8(name)) else {
         return Some(Secret::Unknown);
@@ -98,7 +107,7 @@ pub(super) fn judge(name: &[u8], contents: &[u8]) -> Option<Secret> {
     })
 }
 
-/// What cannot be anything else: a private key, or a token that works somewhere.
+/// Contents that cannot be anything else: a private key, or a working token.
 pub(super) fn certain(text: &str) -> Option<Secret> {
     if blocks(text).any(|kind| kind.contains("PRIVATE KEY")) || text.contains("PuTTY-User-Key-File") {
         return Some(Secret::PrivateKey);
@@ -106,9 +115,11 @@ pub(super) fn certain(text: &str) -> Option<Secret> {
     token(text).map(Secret::Token)
 }
 
-/// What the blocks of armour in a text say that they are.
+/// The types of armoured blocks in a text.
 fn blocks(text: &str) -> impl Iterator<Item = &str> {
-    text.split("-----BEGIN ").skip(1).filter_map(|rest| rest.split_once("-----").map(|(kind, _)| kind))
+    text.split("-----BEGIN ")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("-----").map(|(kind, _)| kind))
 }
 
 /// Whether everything armoured in it is public: certificates, public keys, parameters.
@@ -122,7 +133,7 @@ fn is_public_armour(text: &str) -> bool {
     kinds.peek().is_some() && kinds.all(is_public)
 }
 
-/// How tokens of services begin, and how many letters and digits follow at least.
+/// The prefixes of tokens of services, and the minimum number of letters and digits after them.
 const TOKENS: &[(&str, usize, &str)] = &[
     ("AKIA", 16, "AWS"),
     ("ASIA", 16, "AWS"),
@@ -153,7 +164,7 @@ const TOKENS: &[(&str, usize, &str)] = &[
     ("eyJ", 60, "JWT"),
 ];
 
-/// The service that a token in the text belongs to. One in a documentation says that it is an example.
+/// The service of a token in the text. A token in documentation says that it is an example.
 fn token(text: &str) -> Option<&'static str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let words = text.split(|c: char| !is_part(c)).filter(|word| word.len() >= 20);
@@ -165,7 +176,7 @@ fn token(text: &str) -> Option<&'static str> {
     })
 }
 
-/// What a name of a setting has in it whose value is a secret.
+/// Parts of the names of settings whose values are secrets.
 const SECRET_NAMES: &[&str] = &[
     "pass",
     "secret",
@@ -191,11 +202,14 @@ const SECRET_NAMES: &[&str] = &[
 pub(super) fn has_password(text: &str) -> bool {
     // JSON may have all its settings on one line.
     let is_json = text.trim_start().starts_with(['{', '[']);
-    text.split(|c: char| c == '\n' || is_json && matches!(c, '{' | '}' | '[' | ']' | ',')).any(|line| {
-        let line = line.trim().trim_start_matches("export ").trim_start();
-        let is_comment = line.starts_with('#') || line.starts_with("//") || line.starts_with(';');
-        is_setting_of_registry(line) || !is_comment && (has_password_in_url(line) || is_secret_setting(line))
-    })
+    text.split(|c: char| c == '\n' || is_json && matches!(c, '{' | '}' | '[' | ']' | ','))
+        .any(|line| {
+            let line = line.trim().trim_start_matches("export ").trim_start();
+            let is_comment = line.starts_with('#') || line.starts_with("//") || line.starts_with(';');
+            is_setting_of_registry(line)
+                || !is_comment
+                    && (has_password_in_url(line) || has_password_of_proxy(line) || is_secret_setting(line))
+        })
 }
 
 /// `//registry.example.org/:_authToken=…`, as npm has it.
@@ -205,7 +219,9 @@ fn is_setting_of_registry(line: &str) -> bool {
 }
 
 fn is_secret_setting(line: &str) -> bool {
-    let Some(at) = line.find(['=', ':']) else { return false };
+    let Some(at) = line.find(['=', ':']) else {
+        return false;
+    };
     let trimmed = |text: &str| {
         text.trim()
             .trim_end_matches([',', ';'])
@@ -213,8 +229,11 @@ fn is_secret_setting(line: &str) -> bool {
             .trim()
             .to_owned()
     };
-    let (name, value) = (trimmed(&line[..at]).to_ascii_lowercase(), trimmed(&line[at + 1..]));
-    // Several words are a sentence, unless they are what a phrase is asked for.
+    let (name, value) = (
+        trimmed(&line[..at]).to_ascii_lowercase(),
+        trimmed(&line[at + 1..]),
+    );
+    // Several words are a sentence, unless the setting is a passphrase.
     let is_sentence = value.contains(char::is_whitespace) && !name.contains("phrase");
     let is_named = SECRET_NAMES.iter().any(|word| name.contains(word));
     is_named && !value.contains("://") && !is_sentence && !is_placeholder(&value)
@@ -223,16 +242,41 @@ fn is_secret_setting(line: &str) -> bool {
 /// `scheme://user:password@host`
 fn has_password_in_url(line: &str) -> bool {
     line.split("://").skip(1).any(|rest| {
-        let place =
-            rest.split(|c: char| matches!(c, '/' | '"' | '\'') || c.is_whitespace()).next().unwrap_or("");
-        let Some((user, host)) = place.rsplit_once('@') else { return false };
-        let Some((_, password)) = user.split_once(':') else { return false };
-        let is_local = ["localhost", "127.", "[::1]", "0.0.0.0"].iter().any(|local| host.starts_with(local));
+        let place = rest
+            .split(|c: char| matches!(c, '/' | '"' | '\'') || c.is_whitespace())
+            .next()
+            .unwrap_or("");
+        let Some((user, host)) = place.rsplit_once('@') else {
+            return false;
+        };
+        let Some((_, password)) = user.split_once(':') else {
+            return false;
+        };
+        let is_local = ["localhost", "127.", "[::1]", "0.0.0.0"]
+            .iter()
+            .any(|local| host.starts_with(local));
         !is_local && !is_placeholder(password)
     })
 }
 
-/// Words that a value is made of that is nobody's secret. The longer ones come first.
+/// `proxy = user:password@host:port`: the scheme of a proxy may be left out.
+fn has_password_of_proxy(line: &str) -> bool {
+    let words = line.split(|c: char| matches!(c, '"' | '\'' | ',') || c.is_whitespace());
+    let is_proxy = line.to_ascii_lowercase().contains("proxy");
+    words
+        .filter(|word| is_proxy && !word.contains("://"))
+        .any(|word| {
+            let Some((pair, host)) = word.rsplit_once('@') else {
+                return false;
+            };
+            let pair = pair.split_once('=').map_or(pair, |(_, pair)| pair);
+            let has_host = host.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
+            let password = pair.split_once(':').map(|(_, password)| password);
+            has_host && password.is_some_and(|password| !is_placeholder(password))
+        })
+}
+
+/// Words that make up values that are not secret. Longer ones come first.
 const HARMLESS: &[&str] = &[
     "placeholder",
     "development",
@@ -296,22 +340,33 @@ const HARMLESS: &[&str] = &[
 /// How many letters and digits a value may have beside such words.
 const BESIDE_WORDS: usize = 3;
 
-/// Whether a token says of itself that it is none: it has a harmless word in it.
+/// Whether a token indicates that it is an example: it contains a harmless word.
 fn says_example(token: &str) -> bool {
     let lower = token.to_ascii_lowercase();
-    ["example", "placeholder", "sample", "dummy", "fake", "your", "xxx", "test"]
-        .iter()
-        .any(|word| lower.contains(word))
+    [
+        "example",
+        "placeholder",
+        "sample",
+        "dummy",
+        "fake",
+        "your",
+        "xxx",
+        "test",
+    ]
+    .iter()
+    .any(|word| lower.contains(word))
 }
 
-/// Whether a value is one that nobody keeps secret. A word like "secret" in it is not enough: all of it has to be such
+/// Whether a value is not secret. A word like "secret" in it is not enough: all of it must consist of such
 /// words.
 fn is_placeholder(value: &str) -> bool {
     let is_reference =
         value.starts_with(['$', '<', '{', '%', '[']) || value.contains("{{") || value.contains("${");
     let kinds = value.chars().collect::<std::collections::HashSet<char>>().len();
     let is_example = value.to_ascii_lowercase().contains("example");
-    let words = HARMLESS.iter().fold(value.to_ascii_lowercase(), |rest, word| rest.replace(word, " "));
+    let words = HARMLESS
+        .iter()
+        .fold(value.to_ascii_lowercase(), |rest, word| rest.replace(word, " "));
     let beside_words = words.chars().filter(|c| c.is_alphanumeric()).count();
     value.len() < 7 || kinds < 4 || is_reference || is_example || beside_words <= BESIDE_WORDS
 }
@@ -329,62 +384,176 @@ mod tests {
         let key = "-----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY-----\n";
         let both = format!("{cert}{key}");
         for (name, contents, expected) in [
-            ("credentials.rs", "pub struct Credentials { password: String }\n", None),
-            ("credentials.rs", "const PASSWORD: &str = \"Zk38vnQ0pLw2\";\n", None),
+            (
+                "credentials.rs",
+                "pub struct Credentials { password: String }\n",
+                None,
+            ),
+            (
+                "credentials.rs",
+                "const PASSWORD: &str = \"Zk38vnQ0pLw2\";\n",
+                None,
+            ),
             ("credentials.rs", &*ghp, Some(Secret::Token("GitHub"))),
-            ("secrets.py", "import secrets\nTOKEN = secrets.token_hex()\n", None),
+            (
+                "secrets.py",
+                "import secrets\nTOKEN = secrets.token_hex()\n",
+                None,
+            ),
             ("secrets.py", key, Some(Secret::PrivateKey)),
             ("ca.pem", cert, None),
             ("ca.pem", "not armoured", Some(Secret::Unknown)),
             ("server.pem", &*both, Some(Secret::PrivateKey)),
-            ("master.key", "0f1e2d3c4b5a69788796a5b4c3d2e1f0\n", Some(Secret::Unknown)),
-            ("public.key", "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n", None),
-            ("putty.key", "PuTTY-User-Key-File-2: ssh-rsa\n", Some(Secret::PrivateKey)),
+            (
+                "master.key",
+                "0f1e2d3c4b5a69788796a5b4c3d2e1f0\n",
+                Some(Secret::Unknown),
+            ),
+            (
+                "public.key",
+                "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n",
+                None,
+            ),
+            (
+                "putty.key",
+                "PuTTY-User-Key-File-2: ssh-rsa\n",
+                Some(Secret::PrivateKey),
+            ),
             ("a.p12", "text", Some(Secret::Unknown)),
             ("a.jks", "\u{fe}\0", Some(Secret::Unknown)),
-            (".env.test", "DATABASE_URL=postgres://postgres:postgres@localhost/app\nSECRET_KEY=test\n", None),
-            (".env.development", "API_URL=https://api.example.com\nPORT=3000\nDEBUG=true\n", None),
-            (".env.development", "API_KEY=\nTOKEN=${TOKEN}\nPASSWORD=changeme-please\n", None),
-            (".env.production", "DB_PASSWORD=Zk38vnQ0pLw2\n", Some(Secret::Password)),
-            (".env.production", "DB_PASSWORD=hunter2secret9\n", Some(Secret::Password)),
+            (
+                ".env.test",
+                "DATABASE_URL=postgres://postgres:postgres@localhost/app\nSECRET_KEY=test\n",
+                None,
+            ),
+            (
+                ".env.development",
+                "API_URL=https://api.example.com\nPORT=3000\nDEBUG=true\n",
+                None,
+            ),
+            (
+                ".env.development",
+                "API_KEY=\nTOKEN=${TOKEN}\nPASSWORD=changeme-please\n",
+                None,
+            ),
+            (
+                ".env.production",
+                "DB_PASSWORD=Zk38vnQ0pLw2\n",
+                Some(Secret::Password),
+            ),
+            (
+                ".env.production",
+                "DB_PASSWORD=hunter2secret9\n",
+                Some(Secret::Password),
+            ),
             (".env.production", "DB_PASSWORD=hunter2\n", Some(Secret::Password)),
-            (".env.production", "ADMIN_PASS=Xk29!sdkfj\n", Some(Secret::Password)),
-            (".env.production", "PASSWORD=test1234prod!\n", Some(Secret::Password)),
-            (".env.production", "PASSPHRASE=one two three four\n", Some(Secret::Password)),
+            (
+                ".env.production",
+                "ADMIN_PASS=Xk29!sdkfj\n",
+                Some(Secret::Password),
+            ),
+            (
+                ".env.production",
+                "PASSWORD=test1234prod!\n",
+                Some(Secret::Password),
+            ),
+            (
+                ".env.production",
+                "PASSPHRASE=one two three four\n",
+                Some(Secret::Password),
+            ),
             (
                 ".env.test",
                 "DB_PASSWORD=test_password_123\nAPI_KEY=not-a-real-key\nADMIN_PASS=changeme\n",
                 None,
             ),
-            (".env.test", "TOKEN_HINT=the token is asked for at the start\n", None),
-            (".env.production", "export STRIPE_KEY='Zk38vnQ0pLw2yy'\n", Some(Secret::Password)),
-            (".env", "URL=postgres://app:Zk38vnQ0pLw2@db.prod.internal/app\n", Some(Secret::Password)),
+            (
+                ".env.test",
+                "TOKEN_HINT=the token is asked for at the start\n",
+                None,
+            ),
+            (
+                ".env.production",
+                "export STRIPE_KEY='Zk38vnQ0pLw2yy'\n",
+                Some(Secret::Password),
+            ),
+            (
+                ".env",
+                "URL=postgres://app:Zk38vnQ0pLw2@db.prod.internal/app\n",
+                Some(Secret::Password),
+            ),
             (".env", "URL=postgres://app:Zk38vnQ0pLw2@localhost/app\n", None),
             ("credentials", aws, Some(Secret::Token("AWS"))),
             ("credentials", "aws_access_key_id = AKIAIOSFODNN7EXAMPLE\n", None),
-            ("credentials.yml", "client_secret: 'Zk38vnQ0pLw2'\n", Some(Secret::Password)),
+            (
+                "credentials.yml",
+                "client_secret: 'Zk38vnQ0pLw2'\n",
+                Some(Secret::Password),
+            ),
             ("service-account.json", service, Some(Secret::PrivateKey)),
             ("service-account.json", r#"{"client_email": "a@b.c"}"#, None),
             (".htpasswd", "ada:$apr1$x$y\n", Some(Secret::Password)),
-            (".npmrc", "//registry.example.org/:_authToken=Zk38vnQ0pLw2\n", Some(Secret::Password)),
-            (".npmrc", "//registry.example.org/:_authToken=${NPM_TOKEN}\n", None),
-            (".npmrc", "// a comment: password=Zk38vnQ0pLw2\nsave-exact=true\n", None),
-            ("terraform.tfvars", "db_password = \"Zk38vnQ0pLw2\"\n", Some(Secret::Password)),
+            (
+                ".npmrc",
+                "//registry.example.org/:_authToken=Zk38vnQ0pLw2\n",
+                Some(Secret::Password),
+            ),
+            (
+                ".npmrc",
+                "https-proxy=bob:Zk38vnQ0pLw2@proxy:3128\n",
+                Some(Secret::Password),
+            ),
+            (
+                "pip.conf",
+                "proxy = bob:Zk38vnQ0pLw2@proxy:3128\n",
+                Some(Secret::Password),
+            ),
+            (".npmrc", "proxy=proxy.example.org:3128\n", None),
+            (
+                ".yarnrc.yml",
+                "npmAuthIdent: \"bob:Zk38vnQ0pLw2\"\n",
+                Some(Secret::Password),
+            ),
+            (
+                ".npmrc",
+                "//registry.example.org/:_authToken=${NPM_TOKEN}\n",
+                None,
+            ),
+            (
+                ".npmrc",
+                "// a comment: password=Zk38vnQ0pLw2\nsave-exact=true\n",
+                None,
+            ),
+            (
+                "terraform.tfvars",
+                "db_password = \"Zk38vnQ0pLw2\"\n",
+                Some(Secret::Password),
+            ),
         ] {
-            assert_eq!(judge(name.as_bytes(), contents.as_bytes()), expected, "{name}: {contents}");
+            assert_eq!(
+                judge(name.as_bytes(), contents.as_bytes()),
+                expected,
+                "{name}: {contents}"
+            );
         }
         assert_eq!(judge(b".env", b"A=\xff"), Some(Secret::Unknown));
     }
 
     #[test]
     fn json_on_one_line_is_read_as_on_many() {
-        assert!(has_password(r#"{"outputs":{"db":{"user":"app","password":"Zk38vnQ0pLw2"}},"version":4}"#));
-        assert!(!has_password(r#"{"outputs":{"db":{"user":"app","password":""}},"version":4}"#));
-        assert!(!has_password(r#"{"scripts":{"token":"node token.js --all"},"version":4}"#));
+        assert!(has_password(
+            r#"{"outputs":{"db":{"user":"app","password":"Zk38vnQ0pLw2"}},"version":4}"#
+        ));
+        assert!(!has_password(
+            r#"{"outputs":{"db":{"user":"app","password":""}},"version":4}"#
+        ));
+        assert!(!has_password(
+            r#"{"scripts":{"token":"node token.js --all"},"version":4}"#
+        ));
     }
 
     #[test]
-    fn what_tests_need_is_told_by_its_directories() {
+    fn test_data_is_recognised_by_its_directories() {
         for path in ["tests/key.pem", "a/Fixtures/b/id_rsa", "src/test/resources/a.jks"] {
             assert!(is_for_tests(path.as_bytes()), "{path}");
         }

@@ -1,24 +1,33 @@
-//! The setting of a repository that says where its files are, read and written without git.
+//! The setting of a repository with the path of its files, read and written without git.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// Where the files of a repository are, from its directory on. What is said last holds.
+/// The path of a repository's files, relative to its directory. The last value counts.
 pub(super) fn files_of(settings: &[u8]) -> Option<PathBuf> {
     let value = |line: &[u8]| {
-        let rest = line.trim_ascii().strip_prefix(b"worktree")?.trim_ascii_start().strip_prefix(b"=")?;
+        let rest = line
+            .trim_ascii()
+            .strip_prefix(b"worktree")?
+            .trim_ascii_start()
+            .strip_prefix(b"=")?;
         Some(PathBuf::from(OsString::from_vec(unquoted(rest.trim_ascii()))))
     };
     settings.rsplit(|byte| *byte == b'\n').find_map(value)
 }
 
-/// What is to be added to settings so that the files are there.
+/// The text to append to settings so that they name this path.
 pub(super) fn saying_files_are_at(way: &[u8]) -> Vec<u8> {
-    [b"\n[core]\n\tbare = false\n\tworktree = ", &quoted(way)[..], b"\n"].concat()
+    [
+        b"\n[core]\n\tbare = false\n\tworktree = ",
+        &quoted(way)[..],
+        b"\n",
+    ]
+    .concat()
 }
 
-/// A value as git means it: quotes only hold it together, and a backslash stands before what would end it.
+/// A value as git interprets it: quotes only group it, and a backslash precedes characters that would end it.
 fn unquoted(value: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     let mut bytes = value.iter();

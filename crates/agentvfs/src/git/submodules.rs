@@ -6,60 +6,58 @@ use std::path::Component;
 
 use avfs_core::{EntryName, TreePath};
 
-use super::error::GitError;
 use super::place::is_in_repository;
-use super::settings::files_of;
+use super::settings;
 use super::work::Work;
+use crate::error::GitError;
 
-/// A submodule or nested repository, and what was done in it.
+/// A submodule or nested repository, and its work.
 pub struct Submodule {
     /// Where its files are.
     pub path: TreePath,
+    /// The work in it.
     pub work: Work,
 }
 
-impl Work {
-    /// The submodules whose refs changed, in the order of their repositories, those of submodules too; then repositories
-    /// that are no submodules. Costs what changed.
-    pub fn submodules(&self) -> Result<Vec<Submodule>, GitError> {
-        let mut found = Vec::new();
-        for place in self.changed_repositories()? {
-            if let Some(path) = self.files_of(&place) {
-                let work = self.in_submodule(place, path.clone());
-                found.push(Submodule { path, work });
-            }
+/// [`Work::submodules`].
+pub(super) fn submodules(work: &Work) -> Result<Vec<Submodule>, GitError> {
+    let mut found = Vec::new();
+    for place in changed_repositories(work)? {
+        if let Some(path) = files_of(work, &place) {
+            let work = work.in_submodule(place, path.clone());
+            found.push(Submodule { path, work });
         }
-        found.extend(self.nested()?);
-        Ok(found)
     }
+    found.extend(work.nested()?);
+    Ok(found)
+}
 
-    /// The directories of submodules' repositories in which refs changed.
-    fn changed_repositories(&self) -> Result<BTreeSet<TreePath>, GitError> {
-        let modules = self.place().join(&name(b"modules"));
-        let depth = modules.components().count();
-        let mut repositories = BTreeSet::new();
-        self.base().diff(self.head(), &modules, &mut |seen| {
-            repositories.extend(repositories_of(&seen.change.path, depth));
-            Ok(())
-        })?;
-        Ok(repositories)
-    }
+/// The directories of submodules' repositories in which refs changed.
+fn changed_repositories(work: &Work) -> Result<BTreeSet<TreePath>, GitError> {
+    let modules = work.place().join(&name(b"modules"));
+    let depth = modules.components().count();
+    let mut repositories = BTreeSet::new();
+    work.base().diff(work.head(), &modules, &mut |seen| {
+        repositories.extend(repositories_of(&seen.change.path, depth));
+        Ok(())
+    })?;
+    Ok(repositories)
+}
 
-    /// Where the settings of a repository say that its files are, if that is in the tree.
-    fn files_of(&self, place: &TreePath) -> Option<TreePath> {
-        let settings = self.head().read(&place.join(&name(b"config"))).ok()?;
-        let mut path: Vec<EntryName> = place.components().collect();
-        for part in files_of(&settings)?.components() {
-            match part {
-                Component::ParentDir => drop(path.pop()?),
-                Component::CurDir => {}
-                Component::Normal(part) => path.push(EntryName::new(part.as_bytes()).ok()?),
-                Component::RootDir | Component::Prefix(_) => return None,
-            }
+/// Where the settings of a repository say that its files are, if that is in the tree.
+fn files_of(work: &Work, place: &TreePath) -> Option<TreePath> {
+    let text = work.head().read(&place.join(&name(b"config"))).ok()?;
+    let mut path: Vec<EntryName> = place.components().collect();
+    for part in settings::files_of(&text)?.components() {
+        match part {
+            Component::ParentDir => drop(path.pop()?),
+            Component::CurDir => {}
+            Component::Normal(part) => path.push(EntryName::new(part.as_bytes()).ok()?),
+            Component::RootDir | Component::Prefix(_) => return None,
         }
-        let path = path.iter().fold(TreePath::root(), |above, name| above.join(name));
-        Some(path).filter(|path| !path.is_root() && !is_in_repository(path))
     }
+    let path = path.iter().fold(TreePath::root(), |above, name| above.join(name));
+    Some(path).filter(|path| !path.is_root() && !is_in_repository(path))
 }
 
 /// The repositories that a changed file or directory may belong to, if it is one of refs. Names of submodules, which may

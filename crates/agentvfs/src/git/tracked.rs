@@ -1,56 +1,58 @@
-//! What git tracks and the rules of a new task would hide, told apart: what is a key or a credential stays hidden, and
-//! everything else is opened by a rule for its path alone
+//! Tracked files that the rules of a new task would hide: a key or a credential stays hidden, and everything
+//! else is opened by a rule for its path alone
 //! ([0023](../../../../docs/decisions/0023-hidden-and-tracked.md)).
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use avfs_core::rules::{HidingNames, Level, Origin, Pattern, Preset, Rule, Rules};
+use avfs_core::rules::{HidingNames, Level, Pattern, Preset, Rule, RuleOrigin, Rules};
 use avfs_core::{Labels, TreePath};
+use avfs_query::patch::blob_sha1;
 use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::hidden::Levels;
 use super::host::HostRepository;
-use super::index::{Index, Tracked};
-use super::names::blob_sha1;
-use super::place::Place;
+use super::index::{GitIndex, IndexedPath};
+use super::place::RepositoryPlace;
 use super::secret::{self, Secret};
-use crate::transfer::beneath::Beneath;
+use avfs_transfer::beneath::HostRoot;
 
 /// The origin of the rules that open tracked files.
 const ORIGIN: &str = "tracked by git, and no secret";
 
-/// How many files are opened at most; what comes after them stays hidden.
+/// The maximum number of files that are opened; further ones stay hidden.
 const OPENED_MAX: usize = 1000;
 
-/// How many files are looked at, and how much of them.
+/// How many files are inspected, and how much of them.
 const LOOKED_AT: usize = 5000;
 const READ_MAX: u64 = 64 << 20;
 
 /// A file that rules hide, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HiddenFile {
+    /// Its path.
     pub path: TreePath,
+    /// What in it should not be seen.
     pub why: Secret,
-    /// git shows what it holds, or held when it was committed, to everybody who has the repository.
+    /// git shows its contents, or its committed version, to everyone who has the repository.
     pub is_tracked: bool,
 }
 
-/// What came of the tracked files that rules would hide.
+/// The tracked files that rules would hide, sorted.
 #[derive(Debug, Default)]
-pub(crate) struct Sorted {
+pub(crate) struct SortedFiles {
     /// One for each file that is opened.
     pub(crate) opening: Vec<Rule>,
     /// The repositories that track such files: the project's own, and submodules.
-    pub(crate) repositories: Vec<Affected>,
+    pub(crate) repositories: Vec<AffectedRepository>,
 }
 
-/// A repository some of whose tracked files rules would hide.
+/// A repository with tracked files that rules would hide.
 #[derive(Debug)]
-pub(crate) struct Affected {
+pub(crate) struct AffectedRepository {
     /// Its git directory on the host.
     pub(super) own: PathBuf,
     /// Where in the project its files are.
@@ -60,9 +62,9 @@ pub(crate) struct Affected {
     pub(super) hidden: Vec<HiddenFile>,
 }
 
-impl Sorted {
-    /// Sorts out what is tracked in a project. What cannot be read is left as the rules have it.
-    pub(crate) fn of(project: &Path, rules: &[Rule]) -> Sorted {
+impl SortedFiles {
+    /// Sorts the tracked files of a project. Files that cannot be read stay as the rules have them.
+    pub(crate) fn of(project: &Path, rules: &[Rule]) -> SortedFiles {
         let mut sorting = Sorting {
             project,
             given: rules,
@@ -70,7 +72,7 @@ impl Sorted {
             files: None,
             looked_at: 0,
             read: 0,
-            sorted: Sorted::default(),
+            sorted: SortedFiles::default(),
         };
         if project.join(".git").symlink_metadata().is_ok() {
             sorting.repository(&TreePath::root());
@@ -87,40 +89,43 @@ struct Sorting<'a> {
     project: &'a Path,
     given: &'a [Rule],
     names: HidingNames,
-    /// The project's directory, once something in it is looked at.
-    files: Option<Beneath>,
+    /// The project's directory, opened on first use.
+    files: Option<HostRoot>,
     looked_at: usize,
     read: u64,
-    sorted: Sorted,
+    sorted: SortedFiles,
 }
 
 /// A tracked path that may be hidden.
 struct Suspect {
     path: TreePath,
-    /// By what git notes of its file, it is as it was committed or added.
+    /// According to git's record, the file is unchanged since it was committed or added.
     is_version: bool,
-    /// The name of what was committed or added.
+    /// The name of the committed or added object.
     object: Vec<u8>,
 }
 
 impl Suspect {
-    /// Whether its file is as it was committed or added. Right after a clone, git's notes leave that open.
+    /// Whether the file is unchanged since it was committed or added. Right after a clone, git's record
+    /// leaves that open.
     fn is_version(&self, contents: &[u8]) -> bool {
         self.is_version || self.object == blob_sha1(contents)
     }
 }
 
 impl Sorting<'_> {
-    /// Sorts what a repository tracks whose files are at `top`, and its submodules.
+    /// Sorts the tracked files of a repository whose files are at `top`, and of its submodules.
     fn repository(&mut self, top: &TreePath) {
         let directory = self.host(top);
-        let Some(place) = Place::of(&directory) else { return };
+        let Some(place) = RepositoryPlace::of(&directory) else {
+            return;
+        };
         let (suspects, submodules) = self.suspects(&place, &directory, top);
         if !suspects.is_empty() {
             self.sort(place.own, top, suspects);
         }
         for submodule in submodules {
-            // Directories above are not looked at: one that is not there yet is no repository.
+            // Parents are not searched: a submodule that is not checked out is not a repository.
             if self.host(&submodule).join(".git").symlink_metadata().is_ok() {
                 self.repository(&submodule);
             }
@@ -132,17 +137,24 @@ impl Sorting<'_> {
         self.project.join(std::ffi::OsStr::from_bytes(path.as_bytes()))
     }
 
-    /// The tracked paths that may be hidden, and the submodules. Costs what it takes to read the index.
-    fn suspects(&self, place: &Place, directory: &Path, top: &TreePath) -> (Vec<Suspect>, Vec<TreePath>) {
+    /// The tracked paths that may be hidden, and the submodules. Only the index is read.
+    fn suspects(
+        &self,
+        place: &RepositoryPlace,
+        directory: &Path,
+        top: &TreePath,
+    ) -> (Vec<Suspect>, Vec<TreePath>) {
         let (mut suspects, mut submodules) = (Vec::new(), Vec::new());
         let is_suspect_above = top.components().any(|name| self.names.may_hide(name.as_bytes()));
         // Most paths have the directory of the one before.
         let mut last: (Vec<u8>, bool) = (Vec::new(), false);
-        let mut each = |tracked: Tracked<'_>, index: &Index| {
+        let mut each = |tracked: IndexedPath<'_>, index: &GitIndex| {
             let at = tracked.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
             let (above, name) = tracked.path.split_at(at);
             if last.0 != above {
-                let is_suspect = above.split(|byte| *byte == b'/').any(|name| self.names.may_hide(name));
+                let is_suspect = above
+                    .split(|byte| *byte == b'/')
+                    .any(|name| self.names.may_hide(name));
                 last = (above.to_vec(), is_suspect);
             }
             let name = name.strip_prefix(b"/").unwrap_or(name);
@@ -150,17 +162,23 @@ impl Sorting<'_> {
             if !tracked.is_submodule && (!is_suspect || tracked.is_left_out) {
                 return;
             }
-            let Ok(path) = TreePath::parse(tracked.path) else { return };
+            let Ok(path) = TreePath::parse(tracked.path) else {
+                return;
+            };
             let path = top.join_path(&path);
             if tracked.is_submodule {
                 submodules.push(path);
             } else {
                 let found = self.host(&path).symlink_metadata();
                 let is_version = found.is_ok_and(|found| tracked.is_version(&found, index));
-                suspects.push(Suspect { path, is_version, object: tracked.object.to_vec() });
+                suspects.push(Suspect {
+                    path,
+                    is_version,
+                    object: tracked.object.to_vec(),
+                });
             }
         };
-        match Index::read(&place.own) {
+        match GitIndex::read(&place.own) {
             Some(index) => index.each(&mut |tracked| each(tracked, &index)),
             None => listed_by_git(directory, &mut each),
         }
@@ -170,30 +188,47 @@ impl Sorting<'_> {
     }
 
     fn sort(&mut self, own: PathBuf, top: &TreePath, suspects: Vec<Suspect>) {
-        let without_presets: Vec<Rule> =
-            self.given.iter().filter(|rule| !is_hidden_by_preset(rule)).cloned().collect();
-        let (Ok(rules), Ok(otherwise)) = (Rules::new(self.given.to_vec()), Rules::new(without_presets))
+        let without_presets: Vec<Rule> = self
+            .given
+            .iter()
+            .filter(|rule| !is_hidden_by_preset(rule))
+            .cloned()
+            .collect();
+        let (Ok(rules), Ok(otherwise)) = (Rules::shared(self.given.to_vec()), Rules::shared(without_presets))
         else {
-            // They hold nowhere, as whoever uses them will say.
+            // The rules are invalid, which the caller will report when it uses them.
             return;
         };
         let (mut levels, mut otherwise_levels) = (Levels::new(&rules), Levels::new(&otherwise));
-        let mut affected = Affected { own, files: top.clone(), opened: Vec::new(), hidden: Vec::new() };
+        let mut affected = AffectedRepository {
+            own,
+            files: top.clone(),
+            opened: Vec::new(),
+            hidden: Vec::new(),
+        };
         for suspect in suspects {
             if levels.of(&suspect.path) > Level::None {
                 continue;
             }
-            let Some(found) = self.judge(&suspect, &rules) else { continue };
+            let Some(found) = self.judge(&suspect, &rules) else {
+                continue;
+            };
             let level = otherwise_levels.of(&suspect.path);
             let rule = Pattern::exactly(&suspect.path).map(|pattern| Rule::new(pattern, level));
             match (found, rule.filter(|_| level > Level::None)) {
                 (None, Some(rule)) if self.sorted.opening.len() < OPENED_MAX => {
-                    self.sorted.opening.push(rule.with_origin(Origin::new(ORIGIN)));
+                    self.sorted
+                        .opening
+                        .push(rule.with_origin(RuleOrigin::new(ORIGIN)));
                     affected.opened.push(suspect.path);
                 }
                 (why, _) => {
                     let why = why.unwrap_or(Secret::Unknown);
-                    affected.hidden.push(HiddenFile { path: suspect.path, why, is_tracked: true });
+                    affected.hidden.push(HiddenFile {
+                        path: suspect.path,
+                        why,
+                        is_tracked: true,
+                    });
                 }
             }
         }
@@ -205,7 +240,10 @@ impl Sorting<'_> {
     /// Why a file stays hidden, or that it does not. `None`: it is not there.
     fn judge(&mut self, suspect: &Suspect, rules: &Rules) -> Option<Option<Secret>> {
         let explained = rules.explain(&suspect.path, |_| Labels::default());
-        let mut about = explained.deciding.iter().chain(explained.beaten.iter().map(|beaten| &beaten.rule));
+        let mut about = explained
+            .deciding
+            .iter()
+            .chain(explained.beaten.iter().map(|beaten| &beaten.rule));
         let is_presets = about.all(|rule| rule.level > Level::None || is_of_preset(rule));
         let contents = match self.contents(&suspect.path) {
             Ok(contents) => Ok(contents),
@@ -220,7 +258,8 @@ impl Sorting<'_> {
         Some(why)
     }
 
-    /// What a file holds, if it is not too much; no way to it leads out of the project. `Err(None)`: it is not there.
+    /// The contents of a file, if it is not too large; no path to it leads out of the project. `Err(None)`:
+    /// it does not exist.
     fn contents(&mut self, path: &TreePath) -> Result<Vec<u8>, Option<Secret>> {
         self.looked_at += 1;
         if self.looked_at > LOOKED_AT || self.read > READ_MAX {
@@ -236,12 +275,14 @@ impl Sorting<'_> {
             none => {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
                 let top = rustix::fs::open(project, flags, Mode::empty()).map_err(unless_gone)?;
-                none.insert(Beneath::new(top, project))
+                none.insert(HostRoot::new(top, project))
             }
         };
         let (parent, name) = path.split_last().ok_or(None)?;
         let parent = files.open_directory(parent.as_bytes()).map_err(unless_gone)?;
-        let file = files.open_file(parent.as_fd(), name.as_bytes()).map_err(unless_gone)?;
+        let file = files
+            .open_file(parent.as_fd(), name.as_bytes())
+            .map_err(unless_gone)?;
         let file = File::from(file);
         let unreadable = |_| Some(Secret::Unreadable);
         let found = file.metadata().map_err(unreadable)?;
@@ -251,8 +292,15 @@ impl Sorting<'_> {
             false => return Err(Some(Secret::Unreadable)),
         }
         let mut contents = Vec::new();
-        self.read += file.take(secret::LARGEST + 1).read_to_end(&mut contents).map_err(unreadable)? as u64;
-        if contents.len() as u64 > secret::LARGEST { Err(Some(Secret::TooLarge)) } else { Ok(contents) }
+        self.read += file
+            .take(secret::LARGEST + 1)
+            .read_to_end(&mut contents)
+            .map_err(unreadable)? as u64;
+        if contents.len() as u64 > secret::LARGEST {
+            Err(Some(Secret::TooLarge))
+        } else {
+            Ok(contents)
+        }
     }
 }
 
@@ -265,9 +313,9 @@ fn judged(suspect: &Suspect, contents: &[u8]) -> Option<Secret> {
         _ if is_of_tests => None,
         Some(key) => Some(key),
         None if Preset::names_secret(&suspect.path) => Some(Secret::Name),
-        None => {
-            suspect.path.name().map_or(Some(Secret::Unknown), |name| secret::judge(name.as_bytes(), contents))
-        }
+        None => suspect.path.name().map_or(Some(Secret::Unknown), |name| {
+            secret::judge(name.as_bytes(), contents)
+        }),
     }
 }
 
@@ -280,15 +328,28 @@ pub(super) fn is_hidden_by_preset(rule: &Rule) -> bool {
 }
 
 /// For an index that only git can read.
-fn listed_by_git(directory: &Path, told: &mut dyn FnMut(Tracked<'_>, &Index)) {
-    let Ok(host) = HostRepository::open(directory) else { return };
-    let Ok(listed) = host.git("listing files").args(["ls-files", "-z", "-s", "-t"]).output() else { return };
-    let unread = Index::unread();
+fn listed_by_git(directory: &Path, told: &mut dyn FnMut(IndexedPath<'_>, &GitIndex)) {
+    let Ok(host) = HostRepository::open(directory) else {
+        return;
+    };
+    let Ok(listed) = host
+        .git("listing files")
+        .args(["ls-files", "-z", "-s", "-t"])
+        .output()
+    else {
+        return;
+    };
+    let unread = GitIndex::unread();
     for line in listed.split(|byte| *byte == 0) {
         // `H 100644 NAME 0\tPATH`
-        let Some(at) = line.iter().position(|byte| *byte == b'\t') else { continue };
+        let Some(at) = line.iter().position(|byte| *byte == b'\t') else {
+            continue;
+        };
         let (about, path) = (&line[..at], &line[at + 1..]);
         let is_submodule = about.get(2..).is_some_and(|rest| rest.starts_with(b"160000"));
-        told(Tracked::unknown(path, is_submodule, about.starts_with(b"S")), &unread);
+        told(
+            IndexedPath::unknown(path, is_submodule, about.starts_with(b"S")),
+            &unread,
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The paths in git's index, read without git: what a repository tracks.
+//! The paths in git's index, read without git: the tracked files of a repository.
 
 /// The paths of one index, sorted as git sorts them: by bytes.
 #[derive(Clone, Debug, Default)]
@@ -6,7 +6,7 @@ pub(super) struct TrackedPaths {
     bytes: Vec<u8>,
     /// Where each path ends in `bytes`.
     ends: Vec<usize>,
-    /// The name of the index that this one is laid over, if it says so.
+    /// The name of the index that this one extends, if any.
     pub shared: Option<String>,
 }
 
@@ -17,9 +17,16 @@ const FLAG_EXTENDED: u16 = 0x4000;
 const HASHES: [usize; 2] = [20, 32];
 
 impl TrackedPaths {
-    /// `None`: it is no index that we can read.
-    pub fn parse(bytes: &[u8]) -> Option<TrackedPaths> {
-        HASHES.iter().find_map(|hash| Parsing { bytes, at: 0, hash: *hash }.run())
+    /// `None`: it is not an index that we can read.
+    pub(super) fn parse(bytes: &[u8]) -> Option<TrackedPaths> {
+        HASHES.iter().find_map(|hash| {
+            Parsing {
+                bytes,
+                at: 0,
+                hash: *hash,
+            }
+            .run()
+        })
     }
 
     fn get(&self, at: usize) -> &[u8] {
@@ -47,14 +54,14 @@ impl TrackedPaths {
     }
 
     /// Whether a path is tracked. An index may name a whole directory, with a `/` at its end.
-    pub fn contains(&self, path: &[u8]) -> bool {
+    pub(super) fn contains(&self, path: &[u8]) -> bool {
         let is_named = |path: &[u8]| self.position(path).is_ok();
         let mut slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         is_named(path) || slashes.any(|(at, _)| is_named(&path[..=at]))
     }
 
     /// Whether something below a directory is tracked, or the directory itself, as a submodule.
-    pub fn contains_below(&self, directory: &[u8]) -> bool {
+    pub(super) fn contains_below(&self, directory: &[u8]) -> bool {
         let below = [directory, b"/"].concat();
         let is_below = |at: usize| at < self.ends.len() && self.get(at).starts_with(&below);
         self.contains(directory) || is_below(self.position(&below).unwrap_or_else(|at| at))
@@ -108,7 +115,7 @@ impl Parsing<'_> {
         (!path.is_empty()).then_some(())
     }
 
-    /// What follows the entries must fit exactly: that is how a wrong length of hashes shows.
+    /// The extensions after the entries must fit exactly: that reveals a wrong length of hashes.
     fn extensions(&mut self) -> Option<Option<String>> {
         let end = self.bytes.len().checked_sub(self.hash)?;
         let mut shared = None;
@@ -119,7 +126,11 @@ impl Parsing<'_> {
             let body = self.take(len)?;
             match &name {
                 b"link" => {
-                    let of: String = body.get(..hash)?.iter().map(|byte| format!("{byte:02x}")).collect();
+                    let of: String = body
+                        .get(..hash)?
+                        .iter()
+                        .map(|byte| format!("{byte:02x}"))
+                        .collect();
                     shared = Some(of).filter(|of| of.bytes().any(|digit| digit != b'0'));
                 }
                 name if name.iter().all(u8::is_ascii_alphabetic) => {}
@@ -153,7 +164,10 @@ impl Parsing<'_> {
         let mut value = usize::from(byte & 0x7f);
         while byte & 0x80 != 0 {
             byte = self.take(1)?[0];
-            value = value.checked_add(1)?.checked_mul(128)?.checked_add(usize::from(byte & 0x7f))?;
+            value = value
+                .checked_add(1)?
+                .checked_mul(128)?
+                .checked_add(usize::from(byte & 0x7f))?;
         }
         Some(value)
     }
@@ -165,14 +179,23 @@ mod tests {
 
     /// An index of these paths.
     fn index(version: u32, hash: usize, paths: &[&str], extension: &[u8]) -> Vec<u8> {
-        let mut bytes = [b"DIRC", &version.to_be_bytes()[..], &(paths.len() as u32).to_be_bytes()].concat();
+        let mut bytes = [
+            b"DIRC",
+            &version.to_be_bytes()[..],
+            &(paths.len() as u32).to_be_bytes(),
+        ]
+        .concat();
         let mut before = "";
         for path in paths {
             let start = bytes.len();
             bytes.extend(std::iter::repeat_n(7, STAT + hash));
             bytes.extend((path.len() as u16).to_be_bytes());
             if version == 4 {
-                let common = path.bytes().zip(before.bytes()).take_while(|(a, b)| a == b).count();
+                let common = path
+                    .bytes()
+                    .zip(before.bytes())
+                    .take_while(|(a, b)| a == b)
+                    .count();
                 let removed = before.len() - common;
                 if removed > 127 {
                     bytes.push(0x80 | (removed / 128 - 1) as u8);
@@ -216,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_index_is_refused() {
+    fn invalid_index_is_refused() {
         let whole = index(2, 20, &["a", "b/c"], b"");
         for end in 0..whole.len() - 20 {
             assert!(TrackedPaths::parse(&whole[..end]).is_none(), "{end}");

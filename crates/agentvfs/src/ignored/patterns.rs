@@ -5,14 +5,14 @@ use super::wildcard::Wildcard;
 /// The patterns of one file, in its order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patterns {
-    /// How long the path of the directory is that they hold for, with the `/` behind it.
+    /// The length of the path of their directory, with the trailing `/`.
     skipped: usize,
-    all: Vec<Pattern>,
+    all: Vec<IgnorePattern>,
 }
 
 #[derive(Clone, Debug)]
-struct Pattern {
-    /// It says what is *not* ignored.
+struct IgnorePattern {
+    /// It lists paths that are *not* ignored.
     is_negated: bool,
     directories_only: bool,
     /// Meant for the path from the directory on, and not for a name at any depth.
@@ -24,7 +24,7 @@ struct Pattern {
 enum Matcher {
     Exactly(Box<[u8]>),
     EndsWith(Box<[u8]>),
-    /// Behind a beginning without wildcards.
+    /// After a literal prefix.
     Wild(Box<[u8]>, Wildcard),
 }
 
@@ -32,23 +32,37 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Patterns {
     /// `directory` is the path that the patterns hold below; empty for the root.
-    pub fn parse(directory: &[u8], text: &[u8]) -> Patterns {
+    pub(super) fn parse(directory: &[u8], text: &[u8]) -> Patterns {
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-        let skipped = if directory.is_empty() { 0 } else { directory.len() + 1 };
-        Patterns { skipped, all: text.split(|byte| *byte == b'\n').filter_map(Pattern::parse).collect() }
+        let skipped = if directory.is_empty() {
+            0
+        } else {
+            directory.len() + 1
+        };
+        Patterns {
+            skipped,
+            all: text
+                .split(|byte| *byte == b'\n')
+                .filter_map(IgnorePattern::parse)
+                .collect(),
+        }
     }
 
-    /// Whether a path is ignored; `None` if nothing is said of it. What is said last counts.
-    pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<bool> {
+    /// Whether a path is ignored; `None` if no pattern matches. The last match counts.
+    pub(super) fn decide(&self, path: &[u8], is_directory: bool) -> Option<bool> {
         let below = path.get(self.skipped..)?;
         let name = below.rsplit(|byte| *byte == b'/').next().unwrap_or(below);
-        let matching = self.all.iter().rev().find(|pattern| pattern.matches(below, name, is_directory));
+        let matching = self
+            .all
+            .iter()
+            .rev()
+            .find(|pattern| pattern.matches(below, name, is_directory));
         matching.map(|pattern| !pattern.is_negated)
     }
 }
 
-impl Pattern {
-    fn parse(line: &[u8]) -> Option<Pattern> {
+impl IgnorePattern {
+    fn parse(line: &[u8]) -> Option<IgnorePattern> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.starts_with(b"#") {
             return None;
@@ -67,7 +81,12 @@ impl Pattern {
         if line.is_empty() {
             return None;
         }
-        Some(Pattern { is_negated, directories_only, is_path, matcher: Matcher::compile(line, is_path)? })
+        Some(IgnorePattern {
+            is_negated,
+            directories_only,
+            is_path,
+            matcher: Matcher::compile(line, is_path)?,
+        })
     }
 
     fn matches(&self, below: &[u8], name: &[u8], is_directory: bool) -> bool {
@@ -85,10 +104,11 @@ impl Matcher {
         };
         match pattern.strip_prefix(b"*") {
             Some(end) if !is_path && !end.iter().any(is_special) => Some(Matcher::EndsWith(end.into())),
-            // Git compares the beginning of a path by itself: a `**` behind it counts as one that begins a name.
-            _ if is_path => {
-                Some(Matcher::Wild(pattern[..plain].into(), Wildcard::compile(&pattern[plain..])?))
-            }
+            // Git compares the literal prefix separately: a `**` after it counts as the beginning of a name.
+            _ if is_path => Some(Matcher::Wild(
+                pattern[..plain].into(),
+                Wildcard::compile(&pattern[plain..])?,
+            )),
             _ => Some(Matcher::Wild(Box::default(), Wildcard::compile(pattern)?)),
         }
     }
@@ -97,14 +117,14 @@ impl Matcher {
         match self {
             Matcher::Exactly(wanted) => **wanted == *text,
             Matcher::EndsWith(end) => text.ends_with(end),
-            Matcher::Wild(beginning, rest) => {
-                text.strip_prefix(&**beginning).is_some_and(|text| rest.matches(text))
-            }
+            Matcher::Wild(beginning, rest) => text
+                .strip_prefix(&**beginning)
+                .is_some_and(|text| rest.matches(text)),
         }
     }
 }
 
-/// Spaces at the end mean nothing, unless a backslash stands before one.
+/// Trailing spaces are ignored, unless a backslash precedes one.
 fn without_trailing_spaces(line: &[u8]) -> &[u8] {
     let mut end = 0;
     let mut at = 0;
@@ -126,7 +146,7 @@ fn without_trailing_spaces(line: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// What is said of each path (directories end with `/`): ignored, wanted, or nothing.
+    /// The result for each path (directories end with `/`): ignored, wanted, or none.
     #[track_caller]
     fn check(text: &str, expected: &[(&str, Option<bool>)]) {
         let patterns = Patterns::parse(b"", text.as_bytes());
@@ -135,13 +155,24 @@ mod tests {
                 Some(directory) => (directory, true),
                 None => (*path, false),
             };
-            assert_eq!(patterns.decide(path.as_bytes(), is_directory), *verdict, "{text:?}: {path}");
+            assert_eq!(
+                patterns.decide(path.as_bytes(), is_directory),
+                *verdict,
+                "{text:?}: {path}"
+            );
         }
     }
 
     #[test]
     fn a_pattern_is_for_names_unless_it_has_a_slash() {
-        check("target", &[("target", Some(true)), ("a/target/", Some(true)), ("targets", None)]);
+        check(
+            "target",
+            &[
+                ("target", Some(true)),
+                ("a/target/", Some(true)),
+                ("targets", None),
+            ],
+        );
         check("/target", &[("target/", Some(true)), ("a/target", None)]);
         check("a/b", &[("a/b", Some(true)), ("x/a/b", None)]);
         check("target/", &[("a/target/", Some(true)), ("target", None)]);
@@ -150,14 +181,23 @@ mod tests {
 
     #[test]
     fn what_is_said_last_counts() {
-        check("*.log\n!keep.log\n", &[("a.log", Some(true)), ("x/keep.log", Some(false))]);
+        check(
+            "*.log\n!keep.log\n",
+            &[("a.log", Some(true)), ("x/keep.log", Some(false))],
+        );
         check("!a\na\n", &[("a", Some(true))]);
     }
 
     #[test]
     fn comments_spaces_and_line_ends_are_read_as_git_does() {
-        check("# a\n\\#b\n\\!c\n", &[("# a", None), ("#b", Some(true)), ("!c", Some(true))]);
-        check("a  \nb\\ \r\n", &[("a", Some(true)), ("b ", Some(true)), ("b", None)]);
+        check(
+            "# a\n\\#b\n\\!c\n",
+            &[("# a", None), ("#b", Some(true)), ("!c", Some(true))],
+        );
+        check(
+            "a  \nb\\ \r\n",
+            &[("a", Some(true)), ("b ", Some(true)), ("b", None)],
+        );
         check("\u{feff}a\n", &[("a", Some(true))]);
         check("\n/\n!\n", &[("a", None)]);
     }

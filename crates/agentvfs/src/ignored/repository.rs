@@ -1,15 +1,15 @@
-//! A repository in a task: where its own files are, and what it tracks.
+//! A repository in a task: where its own files are, and which files it tracks.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use avfs_core::{Content, Entry, EntryKind, EntryName, PromiseId, TreePath};
-use avfs_tree::{Kept, ObjectError, ReadError, TreeReader, content};
+use avfs_tree::{KeptPromise, ObjectError, ReadError, TreeReader, content};
 use bytes::Bytes;
 
 use super::index::TrackedPaths;
 use super::{States, name_of};
 
-/// Longer lists of patterns, and longer files that name a directory, are none that somebody wrote.
+/// Longer lists of patterns, and longer files that name a directory, are not written by people.
 const LIST_MAX: u64 = 16 << 20;
 /// A larger index is not read: millions of files.
 const INDEX_MAX: u64 = 1 << 30;
@@ -19,19 +19,19 @@ pub(super) struct Repository {
     top: TreePath,
     /// Its own directory; `None` if that is not in the tree.
     place: Option<TreePath>,
-    tracked: OnceLock<Tracked>,
+    tracked: OnceLock<TrackedStates>,
 }
 
-enum Tracked {
+enum TrackedStates {
     /// By the index of each state.
     Known(Vec<Arc<TrackedPaths>>),
-    /// What was there when the task began counts as tracked.
+    /// Files that existed when the task began count as tracked.
     Unknown,
 }
 
 impl Repository {
     /// The repository of a directory with a `.git`.
-    pub fn at(states: &States, top: &TreePath) -> Result<Repository, ReadError> {
+    pub(super) fn at(states: &States, top: &TreePath) -> Result<Repository, ReadError> {
         let marker = top.join(&name_of(".git"));
         let mut place = None;
         for reader in [&states.head, &states.base] {
@@ -42,19 +42,31 @@ impl Repository {
             };
             break;
         }
-        Ok(Repository { top: top.clone(), place, tracked: OnceLock::new() })
+        Ok(Repository {
+            top: top.clone(),
+            place,
+            tracked: OnceLock::new(),
+        })
     }
 
-    /// The list of what is ignored in this repository alone.
-    pub fn excludes(&self, states: &States) -> Result<Option<Bytes>, ReadError> {
+    /// The list of paths that are ignored in this repository only.
+    pub(super) fn excludes(&self, states: &States) -> Result<Option<Bytes>, ReadError> {
         match &self.place {
-            Some(place) => read_small(&states.head, &place.join(&name_of("info")).join(&name_of("exclude"))),
+            Some(place) => read_small(
+                &states.head,
+                &place.join(&name_of("info")).join(&name_of("exclude")),
+            ),
             None => Ok(None),
         }
     }
 
-    /// Whether a path is tracked, now or when the task began; of a directory, something below it.
-    pub fn tracks(&self, states: &States, path: &TreePath, is_directory: bool) -> Result<bool, ReadError> {
+    /// Whether a path is tracked, now or when the task began; for a directory, something below it.
+    pub(super) fn tracks(
+        &self,
+        states: &States,
+        path: &TreePath,
+        is_directory: bool,
+    ) -> Result<bool, ReadError> {
         let tracked = match self.tracked.get() {
             Some(tracked) => tracked,
             None => {
@@ -62,29 +74,35 @@ impl Repository {
                 self.tracked.get_or_init(|| read)
             }
         };
-        let skipped = if self.top.is_root() { 0 } else { self.top.as_bytes().len() + 1 };
+        let skipped = if self.top.is_root() {
+            0
+        } else {
+            self.top.as_bytes().len() + 1
+        };
         let below = path.as_bytes().get(skipped..).unwrap_or_default();
         match tracked {
-            Tracked::Known(paths) if is_directory => {
+            TrackedStates::Known(paths) if is_directory => {
                 Ok(paths.iter().any(|paths| paths.contains_below(below)))
             }
-            Tracked::Known(paths) => Ok(paths.iter().any(|paths| paths.contains(below))),
-            Tracked::Unknown => Ok(kind_of(&states.base, path)?.is_some()),
+            TrackedStates::Known(paths) => Ok(paths.iter().any(|paths| paths.contains(below))),
+            TrackedStates::Unknown => Ok(kind_of(&states.base, path)?.is_some()),
         }
     }
 
-    fn read_tracked(&self, states: &States) -> Result<Tracked, ReadError> {
-        let Some(place) = &self.place else { return Ok(Tracked::Unknown) };
+    fn read_tracked(&self, states: &States) -> Result<TrackedStates, ReadError> {
+        let Some(place) = &self.place else {
+            return Ok(TrackedStates::Unknown);
+        };
         let file = place.join(&name_of("index"));
         let (before, now) = (kind_of(&states.base, &file)?, kind_of(&states.head, &file)?);
         let mut known = Vec::new();
         let readers = [Some(&states.head), (before != now).then_some(&states.base)];
         for reader in readers.into_iter().flatten() {
             if !self.read_index(reader, &file, &mut known)? {
-                return Ok(Tracked::Unknown);
+                return Ok(TrackedStates::Unknown);
             }
         }
-        Ok(Tracked::Known(known))
+        Ok(TrackedStates::Known(known))
     }
 
     /// Adds the paths of an index, and of the one that it is laid over. `false`: it cannot be read.
@@ -111,7 +129,9 @@ impl Repository {
         };
         let shared = paths.shared.clone();
         known.push(paths);
-        let Some((shared, (place, _))) = shared.zip(file.split_last()) else { return Ok(true) };
+        let Some((shared, (place, _))) = shared.zip(file.split_last()) else {
+            return Ok(true);
+        };
         let file = place.join(&name_of(&format!("sharedindex.{shared}")));
         match read_small(reader, &file)?.and_then(|bytes| TrackedPaths::parse(&bytes)) {
             Some(paths) => known.push(Arc::new(paths)),
@@ -121,7 +141,7 @@ impl Repository {
     }
 }
 
-/// The indexes that were read last. Several tasks began with the same one, and each is asked for more than once.
+/// The indexes that were read last. Several tasks began with the same one, and each is used more than once.
 static RECENT: Recent = Recent(Mutex::new(Vec::new()));
 const RECENT_MAX: usize = 8;
 
@@ -131,7 +151,10 @@ struct Recent(Mutex<Vec<(Content, Arc<TrackedPaths>)>>);
 impl Recent {
     fn get(&self, content: Content) -> Option<Arc<TrackedPaths>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|(known, _)| *known == content).map(|(_, paths)| Arc::clone(paths))
+        known
+            .iter()
+            .find(|(known, _)| *known == content)
+            .map(|(_, paths)| Arc::clone(paths))
     }
 
     fn put(&self, content: Content, paths: Arc<TrackedPaths>) -> Arc<TrackedPaths> {
@@ -146,8 +169,12 @@ impl Recent {
 
 /// The directory that the `.git` file of a submodule names, if it is in the tree.
 fn pointed_at(reader: &TreeReader, top: &TreePath, marker: &TreePath) -> Result<Option<TreePath>, ReadError> {
-    let Some(text) = read_small(reader, marker)? else { return Ok(None) };
-    let Some(way) = text.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end) else { return Ok(None) };
+    let Some(text) = read_small(reader, marker)? else {
+        return Ok(None);
+    };
+    let Some(way) = text.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end) else {
+        return Ok(None);
+    };
     if way.starts_with(b"/") {
         return Ok(None);
     }
@@ -163,7 +190,11 @@ fn pointed_at(reader: &TreeReader, top: &TreePath, marker: &TreePath) -> Result<
             },
         }
     }
-    Ok(Some(place.iter().fold(TreePath::root(), |above, name| above.join(name))))
+    Ok(Some(
+        place
+            .iter()
+            .fold(TreePath::root(), |above, name| above.join(name)),
+    ))
 }
 
 fn kind_of(reader: &TreeReader, path: &TreePath) -> Result<Option<EntryKind>, ReadError> {
@@ -182,26 +213,41 @@ pub(super) fn read_small(reader: &TreeReader, path: &TreePath) -> Result<Option<
     }
 }
 
-/// The bytes of a file. One of the host that the user has changed before anybody read it has the bytes of the version
-/// that took its place; what the host does not give has none.
+/// The bytes of a file. A host file that the user has changed before it was first read has the bytes of its
+/// new version; a file that the host does not provide has none.
 fn present_bytes(reader: &TreeReader, path: &TreePath) -> Result<Option<Bytes>, ReadError> {
     match reader.read(path) {
-        Err(ReadError::Object { source: ObjectError::Promised { .. }, .. }) => {}
+        Err(ReadError::Object {
+            source: ObjectError::Promised { .. },
+            ..
+        }) => {}
         bytes => return bytes.map(Some),
     }
-    let Some(EntryKind::File { content, .. }) = kind_of(reader, path)? else { return Ok(None) };
+    let Some(EntryKind::File { content, .. }) = kind_of(reader, path)? else {
+        return Ok(None);
+    };
     let id = match content {
         Content::Empty => return Ok(None),
         Content::Blob(id) => id.object(),
         Content::Chunks(id) => id.object(),
     };
     let objects = reader.objects();
-    let failed = |source| ReadError::Object { path: path.clone(), source };
+    let failed = |source| ReadError::Object {
+        path: path.clone(),
+        source,
+    };
     let kept = objects.kept(PromiseId::from_object(id)).map_err(failed)?;
     match kept.as_deref() {
-        Some(Kept::Moved { entry: Entry { kind: EntryKind::File { size, content }, .. }, .. }) => {
-            content::read_all(objects, *content, *size).map(Some).map_err(failed)
-        }
+        Some(KeptPromise::Moved {
+            entry:
+                Entry {
+                    kind: EntryKind::File { size, content },
+                    ..
+                },
+            ..
+        }) => content::read_all(objects, *content, *size)
+            .map(Some)
+            .map_err(failed),
         _ => Ok(None),
     }
 }

@@ -1,4 +1,4 @@
-//! How much is ignored, and where.
+//! The number of ignored files, and where they are.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,15 @@ use avfs_core::TreePath;
 /// The highest ignored entry on the way to some changed files, and how many of them there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoredPlace {
+    /// The path.
     pub path: TreePath,
     /// Otherwise it is a file itself.
     pub is_directory: bool,
+    /// How many files it has.
     pub files: usize,
 }
 
-/// What was left out because it is ignored.
+/// The files that were omitted because they are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IgnoredSummary {
     places: BTreeMap<TreePath, (bool, usize)>,
@@ -25,21 +27,24 @@ impl IgnoredSummary {
         self.places.entry(place).or_insert((is_directory, 0)).1 += 1;
     }
 
+    /// Whether nothing is ignored.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How many files.
+    /// The number of files.
     pub fn files(&self) -> usize {
         self.places.values().map(|(_, files)| files).sum()
     }
 
     /// By path.
     pub fn places(&self) -> impl Iterator<Item = IgnoredPlace> + '_ {
-        self.places.iter().map(|(path, (is_directory, files))| IgnoredPlace {
-            path: path.clone(),
-            is_directory: *is_directory,
-            files: *files,
-        })
+        self.places
+            .iter()
+            .map(|(path, (is_directory, files))| IgnoredPlace {
+                path: path.clone(),
+                is_directory: *is_directory,
+                files: *files,
+            })
     }
 }

@@ -1,4 +1,4 @@
-//! What is ignored in a task, compared with what git says of the same directory.
+//! Ignored files in a task, compared with git's answer for the same directory.
 
 use std::fs;
 use std::io::Write;
@@ -43,28 +43,53 @@ impl Place {
 
     fn git_with(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         let mut command = Command::new("git");
-        command.current_dir(self.root()).args(arguments).env("GIT_CONFIG_GLOBAL", "/dev/null");
-        command.env("XDG_CONFIG_HOME", self.directory.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .current_dir(self.root())
+            .args(arguments)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command
+            .env("XDG_CONFIG_HOME", self.directory.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(input).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert!(output.status.code().is_some_and(|code| code < 2), "git {arguments:?}");
+        assert!(
+            output.status.code().is_some_and(|code| code < 2),
+            "git {arguments:?}"
+        );
         output.stdout
     }
 
     fn ignored(&self) -> Ignored {
         let project: Project = self.store.project(&self.root()).unwrap();
-        let task = project.new_task(&NewTask { command: "make".into(), ..NewTask::default() }).unwrap();
+        let task = project
+            .new_task(&NewTask {
+                command: "make".into(),
+                ..NewTask::default()
+            })
+            .unwrap();
         let reader = |state| task.vault().reader_at(state).unwrap();
-        let states = States { base: reader(task.base().unwrap()), head: reader(task.head().unwrap()) };
-        Ignored { states, directories: HashMap::new(), users: Vec::new() }
+        let states = States {
+            base: reader(task.base().unwrap()),
+            head: reader(task.head().unwrap()),
+        };
+        Ignored {
+            states,
+            directories: HashMap::new(),
+            users: Vec::new(),
+        }
     }
 
     /// The ignored paths among these; directories end with `/`.
     #[track_caller]
     fn check(&self, paths: &[&str], expected: &[&str]) {
         let mut ignored = self.ignored();
-        let found: Vec<&str> = paths.iter().copied().filter(|path| is_ignored(&mut ignored, path)).collect();
+        let found: Vec<&str> = paths
+            .iter()
+            .copied()
+            .filter(|path| is_ignored(&mut ignored, path))
+            .collect();
         assert_eq!(found, expected);
     }
 }
@@ -90,7 +115,7 @@ impl Dice {
     }
 }
 
-/// None with a wildcard: `git check-ignore` would take it for a pattern.
+/// Names without wildcards: `git check-ignore` would treat others as patterns.
 const NAMES: [&str; 7] = ["a", "b", "ab", "x.log", "dir", "bab", "b c"];
 const PIECES: [&str; 16] = [
     "a",
@@ -112,7 +137,11 @@ const PIECES: [&str; 16] = [
 ];
 
 fn pattern(dice: &mut Dice) -> String {
-    let mut text = if dice.roll(5) == 0 { "!".to_owned() } else { String::new() };
+    let mut text = if dice.roll(5) == 0 {
+        "!".to_owned()
+    } else {
+        String::new()
+    };
     for _ in 0..=dice.roll(4) {
         text.push_str(dice.pick(&PIECES));
     }
@@ -125,7 +154,10 @@ fn pattern(dice: &mut Dice) -> String {
 
 #[test]
 fn random_lists_ignore_what_git_ignores() {
-    let seed = std::env::var("AVFS_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed);
+    let seed = std::env::var("AVFS_FUZZ_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(0x5eed);
     for round in 0..6 {
         let mut dice = Dice(seed + round);
         let place = Place::new(&[]);
@@ -150,20 +182,34 @@ fn random_lists_ignore_what_git_ignores() {
         }
         place.write(".git/info/exclude", &pattern(&mut dice));
         let tracked: Vec<&String> = paths.iter().filter(|_| dice.roll(6) == 0).collect();
-        let names: Vec<u8> = tracked.iter().flat_map(|path| [path.as_bytes(), b"\0"].concat()).collect();
+        let names: Vec<u8> = tracked
+            .iter()
+            .flat_map(|path| [path.as_bytes(), b"\0"].concat())
+            .collect();
         let version = ["2", "4"][dice.roll(2)];
         place.git_with(&["update-index", "--add", "-z", "--stdin"], &names);
         place.git(&["update-index", &format!("--index-version={version}")]);
-        let given: Vec<u8> = paths.iter().flat_map(|path| [b"./", path.as_bytes(), b"\0"].concat()).collect();
+        let given: Vec<u8> = paths
+            .iter()
+            .flat_map(|path| [b"./", path.as_bytes(), b"\0"].concat())
+            .collect();
         let told = place.git_with(&["check-ignore", "-z", "--stdin"], &given);
         let expected: Vec<String> = told
             .split(|byte| *byte == 0)
             .filter(|path| !path.is_empty())
-            .map(|path| String::from_utf8(path.to_vec()).unwrap().trim_start_matches("./").to_owned())
+            .map(|path| {
+                String::from_utf8(path.to_vec())
+                    .unwrap()
+                    .trim_start_matches("./")
+                    .to_owned()
+            })
             .collect();
         let mut ignored = place.ignored();
-        let found: Vec<String> =
-            paths.iter().filter(|path| is_ignored(&mut ignored, path)).cloned().collect();
+        let found: Vec<String> = paths
+            .iter()
+            .filter(|path| is_ignored(&mut ignored, path))
+            .cloned()
+            .collect();
         let lists = lists(&place.root());
         assert_eq!(found, expected, "AVFS_FUZZ_SEED={} {lists}", seed + round);
     }
@@ -172,24 +218,50 @@ fn random_lists_ignore_what_git_ignores() {
 fn lists(root: &Path) -> String {
     let files = ["", "a/", "dir/", "a/b/"].map(|directory| format!("{directory}.gitignore"));
     let all = files.iter().map(String::as_str).chain([".git/info/exclude"]);
-    all.map(|file| format!("{file}: {:?} ", fs::read_to_string(root.join(file)).unwrap_or_default()))
-        .collect()
+    all.map(|file| {
+        format!(
+            "{file}: {:?} ",
+            fs::read_to_string(root.join(file)).unwrap_or_default()
+        )
+    })
+    .collect()
 }
 
 #[test]
 fn what_is_tracked_is_not_ignored_even_below_an_ignored_directory() {
-    let place =
-        Place::new(&[(".gitignore", "dist/\n*.log\n"), ("dist/a", ""), ("dist/b", ""), ("a.log", "")]);
+    let place = Place::new(&[
+        (".gitignore", "dist/\n*.log\n"),
+        ("dist/a", ""),
+        ("dist/b", ""),
+        ("a.log", ""),
+    ]);
     place.git(&["init", "-q"]);
     place.git(&["add", "-f", "dist/a", "a.log"]);
-    place.check(&["dist/a", "dist/b", "a.log", "b.log", "src/x"], &["dist/b", "b.log"]);
+    place.check(
+        &["dist/a", "dist/b", "a.log", "b.log", "src/x"],
+        &["dist/b", "b.log"],
+    );
 }
 
 #[test]
 fn without_a_repository_lists_and_well_known_names_count() {
-    let place = Place::new(&[(".gitignore", "out/\n"), ("Cargo.toml", ""), ("tool/.DS_Store", "")]);
-    let paths = ["out/x", "node_modules/x/y.js", "target/debug/x", "tool/target/x", "dist/x", "a/b.pyc"];
-    place.check(&paths, &["out/x", "node_modules/x/y.js", "target/debug/x", "a/b.pyc"]);
+    let place = Place::new(&[
+        (".gitignore", "out/\n"),
+        ("Cargo.toml", ""),
+        ("tool/.DS_Store", ""),
+    ]);
+    let paths = [
+        "out/x",
+        "node_modules/x/y.js",
+        "target/debug/x",
+        "tool/target/x",
+        "dist/x",
+        "a/b.pyc",
+    ];
+    place.check(
+        &paths,
+        &["out/x", "node_modules/x/y.js", "target/debug/x", "a/b.pyc"],
+    );
 }
 
 #[test]
@@ -197,7 +269,12 @@ fn in_a_repository_only_its_lists_and_bytecode_count() {
     let place = Place::new(&[("Cargo.toml", ""), ("pkg/tracked.pyc", "")]);
     place.git(&["init", "-q"]);
     place.git(&["add", "-f", "pkg/tracked.pyc"]);
-    let paths = ["node_modules/x", "target/x", "pkg/__pycache__/a.pyc", "pkg/tracked.pyc"];
+    let paths = [
+        "node_modules/x",
+        "target/x",
+        "pkg/__pycache__/a.pyc",
+        "pkg/tracked.pyc",
+    ];
     place.check(&paths, &["pkg/__pycache__/a.pyc"]);
 }
 
@@ -209,12 +286,19 @@ fn a_list_can_want_what_is_known_as_a_build_directory() {
 
 #[test]
 fn a_repository_in_a_repository_has_its_own_lists_and_index() {
-    let place = Place::new(&[(".gitignore", "*.log\n"), ("inner/a.log", ""), ("inner/b.tmp", "")]);
+    let place = Place::new(&[
+        (".gitignore", "*.log\n"),
+        ("inner/a.log", ""),
+        ("inner/b.tmp", ""),
+    ]);
     place.git(&["init", "-q"]);
     place.git(&["init", "-q", "inner"]);
     place.write("inner/.gitignore", "*.tmp\n");
     place.git(&["-C", "inner", "add", "-f", "b.tmp"]);
-    place.check(&["a.log", "inner/a.log", "inner/b.tmp", "inner/c.tmp"], &["a.log", "inner/c.tmp"]);
+    place.check(
+        &["a.log", "inner/a.log", "inner/b.tmp", "inner/c.tmp"],
+        &["a.log", "inner/c.tmp"],
+    );
 }
 
 #[test]

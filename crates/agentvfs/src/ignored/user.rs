@@ -1,7 +1,7 @@
-//! The list of what a user ignores in every repository: git's `core.excludesFile`.
+//! The user's list of paths to ignore in every repository: git's `core.excludesFile`.
 //!
-//! Only settings of the user and of the system are read. A repository could name any file of the host, and the one in
-//! a task belongs to whoever works there.
+//! Only settings of the user and of the system are read. A repository could name any file of the host, and
+//! programs in a task control the one there.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -9,14 +9,18 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Longer files are no lists that somebody wrote.
+/// Longer files are not lists written by people.
 const MAX: u64 = 1 << 20;
-/// How deep settings may include settings.
+/// The depth of nested includes of settings.
 const DEPTH: usize = 8;
 
-/// The user's list; empty if there is none.
+/// The user's list; empty if it does not exist.
 pub(super) fn excludes(environment: &dyn Fn(&str) -> Option<OsString>) -> Vec<u8> {
-    let place = |name: &str| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let place = |name: &str| {
+        environment(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let home = place("HOME");
     let settings = place("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
     let settings = settings.map(|directory| directory.join("git"));
@@ -28,36 +32,48 @@ pub(super) fn excludes(environment: &dyn Fn(&str) -> Option<OsString>) -> Vec<u8
             files.extend(home.as_ref().map(|home| home.join(".gitconfig")));
         }
     }
-    let named = files.iter().filter_map(|file| excludes_file(file, home.as_deref(), DEPTH)).next_back();
+    let named = files
+        .iter()
+        .filter_map(|file| excludes_file(file, home.as_deref(), DEPTH))
+        .next_back();
     let list = named.or_else(|| Some(settings?.join("ignore")));
     list.and_then(|list| read(&list)).unwrap_or_default()
 }
 
 fn read(file: &Path) -> Option<Vec<u8>> {
-    let file = File::open(file).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
+    let file = File::open(file)
+        .ok()
+        .filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
     let mut bytes = Vec::new();
     file.take(MAX).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// What a file of settings says, and those that it includes. What is said last counts.
+/// The value in a settings file, and in the files that it includes. The last one counts.
 fn excludes_file(settings: &Path, home: Option<&Path>, depth: usize) -> Option<PathBuf> {
     let text = read(settings)?;
     let mut section = Vec::new();
     let mut found = None;
     for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
         if let Some(heading) = line.strip_prefix(b"[") {
-            let end = heading.iter().position(|byte| *byte == b']').unwrap_or(heading.len());
+            let end = heading
+                .iter()
+                .position(|byte| *byte == b']')
+                .unwrap_or(heading.len());
             section = heading[..end].trim_ascii().to_ascii_lowercase();
             continue;
         }
-        let Some(equals) = line.iter().position(|byte| *byte == b'=') else { continue };
+        let Some(equals) = line.iter().position(|byte| *byte == b'=') else {
+            continue;
+        };
         let key = line[..equals].trim_ascii().to_ascii_lowercase();
         let value = || path(&value(line[equals + 1..].trim_ascii()), settings, home);
         match (&section[..], &key[..]) {
             (b"core", b"excludesfile") => found = value(),
             (b"include", b"path") if depth > 0 => {
-                found = value().and_then(|file| excludes_file(&file, home, depth - 1)).or(found);
+                found = value()
+                    .and_then(|file| excludes_file(&file, home, depth - 1))
+                    .or(found);
             }
             _ => {}
         }
@@ -65,7 +81,7 @@ fn excludes_file(settings: &Path, home: Option<&Path>, depth: usize) -> Option<P
     found
 }
 
-/// A value without its quotes and without a comment behind it.
+/// A value without its quotes and without a trailing comment.
 fn value(raw: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     let mut is_quoted = false;
@@ -112,14 +128,26 @@ mod tests {
         assert_eq!(list(&[]), "");
         assert_eq!(list(&[(".config/git/ignore", "a")]), "a");
         let named = "[core]\n\texcludesFile = \"~/mine\" # here\n";
-        assert_eq!(list(&[(".gitconfig", named), ("mine", "b"), (".config/git/ignore", "a")]), "b");
         assert_eq!(
-            list(&[(".config/git/config", "[Core]\nExcludesfile=../list\n"), (".config/list", "c")]),
+            list(&[(".gitconfig", named), ("mine", "b"), (".config/git/ignore", "a")]),
+            "b"
+        );
+        assert_eq!(
+            list(&[
+                (".config/git/config", "[Core]\nExcludesfile=../list\n"),
+                (".config/list", "c")
+            ]),
             "c"
         );
         let including = "[include]\npath = more\n";
-        assert_eq!(list(&[(".gitconfig", including), ("more", named), ("mine", "d")]), "d");
-        assert_eq!(list(&[(".gitconfig", "[user]\nexcludesfile = ~/mine\n"), ("mine", "e")]), "");
+        assert_eq!(
+            list(&[(".gitconfig", including), ("more", named), ("mine", "d")]),
+            "d"
+        );
+        assert_eq!(
+            list(&[(".gitconfig", "[user]\nexcludesfile = ~/mine\n"), ("mine", "e")]),
+            ""
+        );
         assert_eq!(list(&[(".gitconfig", "[include]\npath = .gitconfig\n")]), "");
     }
 }

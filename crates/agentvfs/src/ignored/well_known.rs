@@ -1,4 +1,4 @@
-//! What build tools make, known by its name: for directories in which no `.gitignore` can say it.
+//! Build results, recognised by their names: for directories without a `.gitignore`.
 
 /// Never work, whatever they lie in.
 const DIRECTORIES: &[&str] = &[
@@ -25,7 +25,7 @@ const DIRECTORIES: &[&str] = &[
     "zig-cache",
 ];
 
-/// Names that can mean anything, and what must lie beside them, or in them, so that they mean what a tool makes.
+/// Ambiguous names, and the files that must be beside them, or in them, so that they count as build results.
 const BESIDE: &[(&str, &[&str])] = &[
     ("target", &["Cargo.toml", "pom.xml", "build.sbt"]),
     ("build", &["build.gradle", "build.gradle.kts"]),
@@ -36,17 +36,18 @@ const BESIDE: &[(&str, &[&str])] = &[
 ];
 const WITHIN: &[(&str, &str)] = &[("venv", "pyvenv.cfg"), ("env", "pyvenv.cfg")];
 
-/// A directory with this file is a cache, and says so itself.
+/// A directory that contains this file is a cache.
 pub(super) const CACHE_TAG: &str = "CACHEDIR.TAG";
 
 const FILES: &[&str] = &[".DS_Store", ".eslintcache", ".coverage"];
 const ENDINGS: &[&str] = &[".tsbuildinfo"];
 
-/// Whether a name is one of Python's compiled files: made wherever a program is run, and nobody's work.
+/// Whether a name is one of Python's compiled files: created wherever a program is run, and never work.
 pub(super) fn is_bytecode(name: &[u8], is_directory: bool) -> bool {
-    match is_directory {
-        true => name == b"__pycache__",
-        false => [&b".pyc"[..], b".pyo"].iter().any(|end| name.ends_with(end)),
+    if is_directory {
+        name == b"__pycache__"
+    } else {
+        [&b".pyc"[..], b".pyo"].iter().any(|end| name.ends_with(end))
     }
 }
 
@@ -55,7 +56,7 @@ pub(super) fn is_build_file(name: &[u8]) -> bool {
     FILES.iter().any(is) || ENDINGS.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
-/// `beside` says whether a name is in the same directory, `within` whether it is in the directory itself.
+/// `beside` returns whether a name is in the same directory, `within` whether it is in the directory itself.
 pub(super) fn is_build_directory<E>(
     name: &[u8],
     mut beside: impl FnMut(&str) -> Result<bool, E>,
@@ -86,7 +87,11 @@ mod tests {
     #[track_caller]
     fn check(name: &str, beside: &[&str], within: &[&str], expected: bool) {
         let has = |names: &[&str], name: &str| Ok::<bool, ()>(names.contains(&name));
-        let found = is_build_directory(name.as_bytes(), |name| has(beside, name), |name| has(within, name));
+        let found = is_build_directory(
+            name.as_bytes(),
+            |name| has(beside, name),
+            |name| has(within, name),
+        );
         assert_eq!(found, Ok(expected), "{name}");
     }
 

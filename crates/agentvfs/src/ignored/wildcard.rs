@@ -1,14 +1,14 @@
-//! Wildcards as git reads them, matched in the time of pattern times text: patterns come from whoever wrote the
-//! `.gitignore`, and none may take long.
+//! Wildcards as git interprets them, matched in time proportional to pattern times text: patterns in a
+//! `.gitignore` may be malicious, and none may take long.
 
 /// A compiled pattern that must match a whole text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wildcard {
-    tokens: Vec<Token>,
+    tokens: Vec<WildcardToken>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+enum WildcardToken {
     Byte(u8),
     /// One byte of a set, which never holds `/`.
     Class(Box<ByteSet>),
@@ -16,40 +16,41 @@ enum Token {
     Star,
     /// Any bytes.
     DoubleStar,
-    /// What comes next, or what comes behind the `**/` that comes next.
+    /// What comes next, or what comes after the next `**/`.
     MaybeDirectories,
 }
 
 type ByteSet = [bool; 256];
 
-/// The tokens of a `**/`, without what lets it be nothing.
+/// The tokens of a `**/`, without the one that allows it to match nothing.
 const DIRECTORIES: usize = 2;
 
 impl Wildcard {
     /// `None`: git matches nothing with it, because a bracket or a backslash has no end.
-    pub fn compile(pattern: &[u8]) -> Option<Wildcard> {
+    pub(super) fn compile(pattern: &[u8]) -> Option<Wildcard> {
         let mut tokens = Vec::new();
         let mut at = 0;
         while let Some(byte) = pattern.get(at) {
             match byte {
                 b'\\' => {
-                    tokens.push(Token::Byte(*pattern.get(at + 1)?));
+                    // A backslash at the end makes a pattern that matches nothing, as in git.
+                    tokens.push(WildcardToken::Byte(*pattern.get(at + 1)?));
                     at += 2;
                 }
                 b'?' => {
                     let mut set = [true; 256];
                     set[usize::from(b'/')] = false;
-                    tokens.push(Token::Class(Box::new(set)));
+                    tokens.push(WildcardToken::Class(Box::new(set)));
                     at += 1;
                 }
                 b'*' => at = stars(pattern, at, &mut tokens),
                 b'[' => {
                     let (set, end) = class(pattern, at)?;
-                    tokens.push(Token::Class(Box::new(set)));
+                    tokens.push(WildcardToken::Class(Box::new(set)));
                     at = end;
                 }
                 other => {
-                    tokens.push(Token::Byte(*other));
+                    tokens.push(WildcardToken::Byte(*other));
                     at += 1;
                 }
             }
@@ -57,19 +58,27 @@ impl Wildcard {
         Some(Wildcard { tokens })
     }
 
-    pub fn matches(&self, text: &[u8]) -> bool {
+    pub(super) fn matches(&self, text: &[u8]) -> bool {
         let end = self.tokens.len();
+        // All positions at once: the time is the product of the lengths, for any number of stars.
         let mut now = vec![false; end + 1];
         self.reach(0, &mut now);
         for byte in text {
             let mut next = vec![false; end + 1];
-            for (at, _) in now[..end].iter().enumerate().filter(|(_, is_reached)| **is_reached) {
+            for (at, _) in now[..end]
+                .iter()
+                .enumerate()
+                .filter(|(_, is_reached)| **is_reached)
+            {
                 match &self.tokens[at] {
-                    Token::Byte(wanted) if wanted == byte => self.reach(at + 1, &mut next),
-                    Token::Class(set) if set[usize::from(*byte)] => self.reach(at + 1, &mut next),
-                    Token::Star if *byte != b'/' => self.reach(at, &mut next),
-                    Token::DoubleStar => self.reach(at, &mut next),
-                    Token::Byte(_) | Token::Class(_) | Token::Star | Token::MaybeDirectories => {}
+                    WildcardToken::Byte(wanted) if wanted == byte => self.reach(at + 1, &mut next),
+                    WildcardToken::Class(set) if set[usize::from(*byte)] => self.reach(at + 1, &mut next),
+                    WildcardToken::Star if *byte != b'/' => self.reach(at, &mut next),
+                    WildcardToken::DoubleStar => self.reach(at, &mut next),
+                    WildcardToken::Byte(_)
+                    | WildcardToken::Class(_)
+                    | WildcardToken::Star
+                    | WildcardToken::MaybeDirectories => {}
                 }
             }
             now = next;
@@ -81,37 +90,44 @@ impl Wildcard {
     fn reach(&self, at: usize, reached: &mut [bool]) {
         let mut waiting = vec![at];
         while let Some(at) = waiting.pop() {
+            // Each position once, so that stars in a row cannot make this long.
             if std::mem::replace(&mut reached[at], true) {
                 continue;
             }
             match self.tokens.get(at) {
-                Some(Token::Star | Token::DoubleStar) => waiting.push(at + 1),
-                Some(Token::MaybeDirectories) => waiting.extend([at + 1, at + 1 + DIRECTORIES]),
-                Some(Token::Byte(_) | Token::Class(_)) | None => {}
+                Some(WildcardToken::Star | WildcardToken::DoubleStar) => waiting.push(at + 1),
+                // Either through the stars and the slash, or past them.
+                Some(WildcardToken::MaybeDirectories) => waiting.extend([at + 1, at + 1 + DIRECTORIES]),
+                Some(WildcardToken::Byte(_) | WildcardToken::Class(_)) | None => {}
             }
         }
     }
 }
 
-/// Takes the stars at a place of a pattern; returns the place behind them.
-fn stars(pattern: &[u8], at: usize, tokens: &mut Vec<Token>) -> usize {
+/// Consumes the stars at a position of a pattern; returns the position after them.
+fn stars(pattern: &[u8], at: usize, tokens: &mut Vec<WildcardToken>) -> usize {
     let count = pattern[at..].iter().take_while(|byte| **byte == b'*').count();
     let end = at + count;
+    // Two stars cross directories only as a whole name; elsewhere they are one star.
     let begins_name = at == 0 || pattern[at - 1] == b'/';
     let rest = &pattern[end..];
     let ends_name = rest.is_empty() || rest[0] == b'/' || rest.starts_with(b"\\/");
     match count > 1 && begins_name && ends_name {
-        false => tokens.push(Token::Star),
+        false => tokens.push(WildcardToken::Star),
         true if rest.first() == Some(&b'/') => {
-            tokens.extend([Token::MaybeDirectories, Token::DoubleStar, Token::Byte(b'/')]);
+            tokens.extend([
+                WildcardToken::MaybeDirectories,
+                WildcardToken::DoubleStar,
+                WildcardToken::Byte(b'/'),
+            ]);
             return end + 1;
         }
-        true => tokens.push(Token::DoubleStar),
+        true => tokens.push(WildcardToken::DoubleStar),
     }
     end
 }
 
-/// The set in brackets at a place of a pattern, and the place behind it.
+/// The set in brackets at a position of a pattern, and the position after it.
 fn class(pattern: &[u8], open: usize) -> Option<(ByteSet, usize)> {
     let mut set = [false; 256];
     let mut at = open + 1;
@@ -191,7 +207,9 @@ fn add_named(name: &[u8], set: &mut ByteSet) -> Option<()> {
         b"xdigit" => |byte| byte.is_ascii_hexdigit(),
         _ => return None,
     };
-    (0..=u8::MAX).filter(|byte| is_in(*byte)).for_each(|byte| set[usize::from(byte)] = true);
+    (0..=u8::MAX)
+        .filter(|byte| is_in(*byte))
+        .for_each(|byte| set[usize::from(byte)] = true);
     Some(())
 }
 

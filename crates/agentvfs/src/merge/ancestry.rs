@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use avfs_core::{Snapshot, SnapshotId, Timestamp};
 use avfs_store::StoreError;
-use avfs_tree::{Base, ObjectError};
+use avfs_tree::{BaseTree, ObjectError};
 
-use crate::error::{Error, Result};
+use crate::conflicts::VaultMerges;
+use crate::error::{Error, MergeError, Result, TaskError};
 use crate::record::Head;
 use crate::task::Task;
 use crate::vault::Vault;
@@ -15,7 +16,7 @@ use crate::vault::Vault;
 const OURS: u8 = 1;
 const THEIRS: u8 = 2;
 
-impl Vault {
+impl VaultMerges<'_> {
     /// The newest state from which both a state made of `ours` and `theirs` of another vault come.
     pub(super) fn common_state(
         &self,
@@ -23,10 +24,10 @@ impl Vault {
         other: &Vault,
         theirs: SnapshotId,
     ) -> Result<Head> {
-        let mut walk = Ancestry::new(self, other);
+        let mut walk = Ancestry::new(self.vault, other);
         ours.iter().for_each(|id| walk.reach(*id, OURS));
         walk.reach(theirs, THEIRS);
-        for (vault, side) in [(self, OURS), (other, THEIRS)] {
+        for (vault, side) in [(self.vault, OURS), (other, THEIRS)] {
             // A fork comes from there, even if nothing in between is kept.
             if let Some(parent) = vault.record()?.0.parent {
                 walk.reach(parent.snapshot, side);
@@ -34,49 +35,62 @@ impl Vault {
         }
         while let Some(common) = walk.next_common()? {
             if common == theirs {
-                return other.record().map(|(record, _)| Head { snapshot: theirs, ..record.head });
+                return other.record().map(|(record, _)| Head {
+                    snapshot: theirs,
+                    ..record.head
+                });
             }
-            if let Some(state) = self.kept_anywhere(common)? {
+            if let Some(state) = self.vault.revisions().kept_anywhere(common)? {
                 return Ok(state);
             }
         }
-        Err(Error::NotRelated { vault: self.name()?.to_string(), other: other.name()?.to_string() })
+        Err(Error::Merge(MergeError::NotRelated {
+            vault: self.vault.name()?.to_string(),
+            other: other.name()?.to_string(),
+        }))
     }
 
-    /// For two tasks on one directory that began at different times: where the other one began, and a state of it. What the
-    /// user did between is then ours.
+    /// For two tasks on one directory that began at different times: where the other one began, and a state
+    /// of it. The user's changes in between are then ours.
     pub(super) fn began_with(
         &self,
         other: &Vault,
         theirs: SnapshotId,
-    ) -> Result<Option<(SnapshotId, Base, Base)>> {
+    ) -> Result<Option<(SnapshotId, BaseTree, BaseTree)>> {
         let task = |vault: &Vault| match Task::of(vault.clone()) {
             Ok(task) => Ok(Some(task)),
-            Err(Error::NotATask { .. }) => Ok(None),
+            Err(Error::Task(TaskError::NotATask { .. })) => Ok(None),
             Err(error) => Err(error),
         };
-        let (Some(own), Some(other)) = (task(self)?, task(other)?) else { return Ok(None) };
+        let (Some(own), Some(other)) = (task(self.vault)?, task(other)?) else {
+            return Ok(None);
+        };
         if own.root() != other.root() {
             return Ok(None);
         }
         // Both as the task has seen them, whatever the directory has had since.
-        let (began, now) = (other.base()?, self.store().with_moved(theirs)?);
-        let base = |state| Ok::<_, Error>(Base { root: self.snapshot(state)?.root, inodes: None });
+        let (began, now) = (other.base()?, self.vault.store().projects().with_moved(theirs)?);
+        let base = |state| {
+            Ok::<_, Error>(BaseTree {
+                root: self.vault.snapshot(state)?.root,
+                inodes: None,
+            })
+        };
         Ok(Some((began, base(began)?, base(now)?)))
     }
 
     /// Whether everything that another vault holds has come into this one.
     pub(crate) fn has_merged(&self, other: &Vault) -> Result<bool> {
         let theirs = other.record()?.0.head.snapshot;
-        match self.common_state(&[self.record()?.0.head.snapshot], other, theirs) {
+        match self.common_state(&[self.vault.record()?.0.head.snapshot], other, theirs) {
             Ok(common) => Ok(common.snapshot == theirs),
-            Err(Error::NotRelated { .. }) => Ok(false),
+            Err(Error::Merge(MergeError::NotRelated { .. })) => Ok(false),
             Err(error) => Err(error),
         }
     }
 }
 
-/// A walk from two states back through what they were made from, newest first.
+/// A walk from two states back through their origins, newest first.
 struct Ancestry<'a> {
     vaults: [&'a Vault; 2],
     open: BinaryHeap<(Timestamp, Reverse<SnapshotId>)>,
@@ -115,7 +129,9 @@ impl<'a> Ancestry<'a> {
                     self.open.push((snapshot.time, Reverse(id)));
                 }
             }
-            let Some((_, Reverse(id))) = self.open.pop() else { return Ok(None) };
+            let Some((_, Reverse(id))) = self.open.pop() else {
+                return Ok(None);
+            };
             let sides = self.reached.get(&id).copied().unwrap_or_default();
             if sides == OURS | THEIRS {
                 if self.done.insert(id) {
@@ -129,7 +145,9 @@ impl<'a> Ancestry<'a> {
     }
 
     fn reach_older(&mut self, id: SnapshotId, side: u8) -> Result<()> {
-        let Some(snapshot) = self.load(id)? else { return Ok(()) };
+        let Some(snapshot) = self.load(id)? else {
+            return Ok(());
+        };
         let mut found = false;
         for parent in self.origins(&snapshot)? {
             if self.load(parent)?.is_some() {
@@ -143,23 +161,26 @@ impl<'a> Ancestry<'a> {
         Ok(())
     }
 
-    /// What a snapshot was made from. One that is the same as another one of its parents than the first is a way
-    /// back to that: what was undone is not in it.
+    /// The origins of a snapshot. A parent other than the first that equals the snapshot marks a restore:
+    /// changes that were undone are not in it.
     fn origins(&mut self, snapshot: &Snapshot) -> Result<Vec<SnapshotId>> {
         for parent in snapshot.parents.iter().skip(1) {
-            if self.load(*parent)?.is_some_and(|parent| parent.root == snapshot.root) {
+            if self
+                .load(*parent)?
+                .is_some_and(|parent| parent.root == snapshot.root)
+            {
                 return Ok(vec![*parent]);
             }
         }
         Ok(snapshot.parents.clone())
     }
 
-    /// A history is thinned: what came before is then what is kept of it.
+    /// A history is thinned: the predecessor is then the nearest remaining state.
     fn reach_in_history(&mut self, before: Timestamp, side: u8) -> Result<()> {
         let mut found = Vec::new();
         for (vault, own) in self.vaults.iter().zip([OURS, THEIRS]) {
             if side & own != 0 {
-                vault.for_each_entry(|entry| {
+                vault.history().for_each_entry(|entry| {
                     let older = entry.time < before;
                     found.extend(older.then_some(entry.snapshot));
                     Ok(!older)

@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use avfs_core::merge::{Move, Step};
+use avfs_core::merge::{MergeStep, PathMove};
 use avfs_core::{Entry, EntryKind, Root, Timestamp, TreePath};
-use avfs_tree::{Attr, Kind, ReadError, StoredTree, TreeReader};
+use avfs_tree::{Attr, InodeKind, ReadError, StoredTree, TreeReader};
 
 use crate::error::Result;
 use crate::open::OpenVault;
-use crate::restore::{Names, set_meta};
+use crate::restore::{LinkNames, set_meta};
 
 pub(crate) struct Doing<'a> {
     tree: &'a OpenVault,
     before: TreeReader,
-    /// Which names of the tree, and of the other one, stand for the same file.
-    our_names: Names,
-    their_names: Names,
-    /// The directories that are not as they are to be until everything is done, with what they are to be.
+    /// Which names of our tree, and of the other one, refer to the same file.
+    our_names: LinkNames,
+    their_names: LinkNames,
+    /// The directories that get their final attributes at the end, with these attributes.
     directories: BTreeMap<TreePath, Entry>,
     /// The time that contents get which come in, if it is not their own.
     arrival: Option<Timestamp>,
@@ -28,65 +28,94 @@ pub(crate) struct Doing<'a> {
 
 impl<'a> Doing<'a> {
     /// For steps from a tree that is now `before`, made from another one.
-    pub fn new(tree: &'a OpenVault, before: &Root, given: &Root) -> Result<Doing<'a>> {
+    pub(crate) fn new(tree: &'a OpenVault, before: &Root, given: &Root) -> Result<Doing<'a>> {
         let reader = |root: &Root| TreeReader::new(tree.vault().store().objects().clone(), root.clone());
         let names = |root: &Root| match root.links {
-            Some(_) => Names::of(&reader(root)).map_err(|error| tree.vault().read_error(error)),
-            None => Ok(Names::default()),
+            // Only where there are linked files: finding their names walks the tree.
+            Some(_) => LinkNames::of(&reader(root)).map_err(|error| tree.vault().history().read_error(error)),
+            None => Ok(LinkNames::default()),
         };
         let (our_names, their_names) = (names(before)?, names(given)?);
         let directories = BTreeMap::new();
         let (moved, new_names) = (HashMap::new(), HashMap::new());
         let (before, arrival) = (reader(before), None);
-        Ok(Doing { tree, before, our_names, their_names, directories, arrival, moved, new_names })
+        Ok(Doing {
+            tree,
+            before,
+            our_names,
+            their_names,
+            directories,
+            arrival,
+            moved,
+            new_names,
+        })
     }
 
-    /// Gives contents that come in this time: what was built from the ones before is older.
-    pub fn arriving_at(self, arrival: Option<Timestamp>) -> Doing<'a> {
+    /// Gives merged contents this time: results that were built from the old ones are older.
+    pub(crate) fn arriving_at(self, arrival: Option<Timestamp>) -> Doing<'a> {
         Doing { arrival, ..self }
     }
 
-    pub fn run(mut self, steps: &[Step]) -> Result<()> {
+    pub(crate) fn run(mut self, steps: &[MergeStep]) -> Result<()> {
+        // Before anything changes: every step in a directory changes its time.
         self.note_directories(steps)?;
         self.moved = steps.iter().filter_map(move_of).collect();
-        self.new_names = self.moved.iter().map(|(to, from)| (from.clone(), to.clone())).collect();
-        for (path, entry) in steps.iter().filter_map(put_of).filter(|(_, entry)| entry.is_directory()) {
+        self.new_names = self
+            .moved
+            .iter()
+            .map(|(to, from)| (from.clone(), to.clone()))
+            .collect();
+        for (path, entry) in steps
+            .iter()
+            .filter_map(put_of)
+            .filter(|(_, entry)| entry.is_directory())
+        {
+            // Directories first, as moves may lead into them.
             self.make_if_free(path, entry)?;
         }
         for step in steps {
             match step {
-                Step::Move(moved) => self.move_one(moved)?,
-                Step::Remove(path) => self.remove(path)?,
-                Step::Put { path, entry } => self.put(path, entry)?,
+                MergeStep::Move(moved) => self.move_one(moved)?,
+                MergeStep::Remove(path) => self.remove(path)?,
+                MergeStep::Put { path, entry } => self.put(path, entry)?,
             }
         }
+        // After all contents are there: which names belong together is decided by those.
         self.link(steps)?;
         self.finish_directories()
     }
 
-    /// What is done in a directory changes its times.
-    fn note_directories(&mut self, steps: &[Step]) -> Result<()> {
+    /// Changes in a directory affect its times.
+    fn note_directories(&mut self, steps: &[MergeStep]) -> Result<()> {
         let mut touched = BTreeSet::new();
         for step in steps {
             let paths = match step {
-                Step::Move(moved) => BTreeSet::from([moved.from.clone(), moved.to.clone()]),
-                Step::Remove(path) => BTreeSet::from([path.clone()]),
-                Step::Put { path, .. } => self.their_names.of_path(path),
+                MergeStep::Move(moved) => BTreeSet::from([moved.from.clone(), moved.to.clone()]),
+                MergeStep::Remove(path) => BTreeSet::from([path.clone()]),
+                MergeStep::Put { path, .. } => self.their_names.of_path(path),
             };
-            touched.extend(paths.iter().filter_map(TreePath::split_last).map(|(parent, _)| parent));
+            touched.extend(
+                paths
+                    .iter()
+                    .filter_map(TreePath::split_last)
+                    .map(|(parent, _)| parent),
+            );
         }
         for path in touched {
             if let Some(entry) = self.find(&path)?.filter(Entry::is_directory) {
                 self.directories.insert(path, entry);
             }
         }
-        let made = steps.iter().filter_map(put_of).filter(|(_, entry)| entry.is_directory());
+        let made = steps
+            .iter()
+            .filter_map(put_of)
+            .filter(|(_, entry)| entry.is_directory());
         let made = made.map(|(path, entry)| (path.clone(), entry.clone()));
         self.directories.extend(made);
         Ok(())
     }
 
-    /// So that what is moved has somewhere to go. What is in the way goes later.
+    /// Creates directories as targets of moves. Entries in the way are removed later.
     fn make_if_free(&self, path: &TreePath, entry: &Entry) -> Result<()> {
         if path.is_root() || self.tree.exists(path)? || self.tree.place(path).is_err() {
             return Ok(());
@@ -95,23 +124,36 @@ impl<'a> Doing<'a> {
     }
 
     fn graft(&self, path: &TreePath, entry: Entry) -> Result<()> {
-        self.tree.graft(path, StoredTree { entry, links: Vec::new() })
+        self.tree.graft(
+            path,
+            StoredTree {
+                entry,
+                links: Vec::new(),
+            },
+        )
     }
 
-    /// A file that cannot be moved is made anew by what follows: only its number is another then.
-    fn move_one(&self, moved: &Move) -> Result<()> {
+    /// A file that cannot be moved is created again by the later steps: only its number then differs.
+    fn move_one(&self, moved: &PathMove) -> Result<()> {
         if let (Ok(from), Ok(to)) = (self.tree.place(&moved.from), self.tree.place(&moved.to)) {
+            // A move that is not possible is no failure: the steps that follow remove the one and put the
+            // other.
             let _ = self.tree.tree().rename_no_replace(from, to);
         }
         Ok(())
     }
 
     fn remove(&self, path: &TreePath) -> Result<()> {
-        if self.tree.exists(path)? { self.tree.remove(path, true) } else { Ok(()) }
+        if self.tree.exists(path)? {
+            self.tree.remove(path, true)
+        } else {
+            Ok(())
+        }
     }
 
     fn put(&self, path: &TreePath, entry: &Entry) -> Result<()> {
         if entry.is_directory() {
+            // A directory of the same kind stays, with everything in it that no step is about.
             if !self.tree.is_same_kind(path, entry)? {
                 self.remove(path)?;
             }
@@ -121,7 +163,9 @@ impl<'a> Doing<'a> {
         if self.tree.exists(path)? {
             let attr = self.tree.stat(path)?;
             if let EntryKind::File { size, content } = entry.kind
-                && attr.kind == Kind::File
+                && attr.kind == InodeKind::File
+                // A program that has the file open goes on with it; another inode would leave it with the
+                // old one.
                 && self.stays_inode(path, &attr)
             {
                 let set = self.tree.tree().set_content(attr.ino, size, content);
@@ -133,30 +177,37 @@ impl<'a> Doing<'a> {
         self.graft(path, entry.clone())
     }
 
-    /// A file as it comes in. One that has another name or mode and nothing else keeps its time.
+    /// An incoming file. If only its name or mode differs, it keeps its time.
     fn arriving(&self, path: &TreePath, entry: &Entry) -> Result<Entry> {
         let mut entry = entry.clone();
-        let Some(arrival) = self.arrival else { return Ok(entry) };
+        let Some(arrival) = self.arrival else {
+            return Ok(entry);
+        };
         let was = self.find(self.moved.get(path).unwrap_or(path))?;
+        // Only where the contents are new here: a build compares times with its products.
         if was.is_none_or(|was| was.kind != entry.kind) {
             entry.meta.mtime = arrival;
         }
         Ok(entry)
     }
 
-    /// Whether no other name becomes another file by changing this one.
+    /// Whether changing this name does not change other names of the same file.
     fn stays_inode(&self, path: &TreePath, attr: &Attr) -> bool {
+        // Writing into a linked file changes it under all of its names.
         !attr.has_other_names() || self.our_names_of(path) == self.their_names.of_path(path)
     }
 
     /// The names of a file of ours, by one of them, as they are after all moves.
     fn our_names_of(&self, path: &TreePath) -> BTreeSet<TreePath> {
         let names = self.our_names.of_path(self.moved.get(path).unwrap_or(path));
-        names.into_iter().map(|name| self.new_names.get(&name).cloned().unwrap_or(name)).collect()
+        names
+            .into_iter()
+            .map(|name| self.new_names.get(&name).cloned().unwrap_or(name))
+            .collect()
     }
 
-    /// Names that they made names of one file are that here too, as far as they are what they are there.
-    fn link(&self, steps: &[Step]) -> Result<()> {
+    /// Names that they made names of one file are linked here too, if their contents agree.
+    fn link(&self, steps: &[MergeStep]) -> Result<()> {
         let puts: HashMap<&TreePath, &Entry> = steps.iter().filter_map(put_of).collect();
         for (path, entry) in steps.iter().filter_map(put_of) {
             for name in self.their_names.of_path(path).iter().filter(|name| *name != path) {
@@ -176,16 +227,16 @@ impl<'a> Doing<'a> {
         Ok(())
     }
 
-    /// What was at a path before.
+    /// The earlier entry at a path.
     fn find(&self, path: &TreePath) -> Result<Option<Entry>> {
         match self.before.find(path) {
             Ok(found) => Ok(Some(found.entry)),
             Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(None),
-            Err(error) => Err(self.tree.vault().read_error(error)),
+            Err(error) => Err(self.tree.vault().history().read_error(error)),
         }
     }
 
-    /// From the deepest up, now that nothing is put into them any more.
+    /// From the bottom up, now that nothing more is added to them.
     fn finish_directories(&self) -> Result<()> {
         for (path, entry) in self.directories.iter().rev() {
             if self.tree.exists(path)? && self.tree.is_same_kind(path, entry)? {
@@ -198,16 +249,16 @@ impl<'a> Doing<'a> {
     }
 }
 
-fn move_of(step: &Step) -> Option<(TreePath, TreePath)> {
+fn move_of(step: &MergeStep) -> Option<(TreePath, TreePath)> {
     match step {
-        Step::Move(moved) => Some((moved.to.clone(), moved.from.clone())),
-        Step::Put { .. } | Step::Remove(_) => None,
+        MergeStep::Move(moved) => Some((moved.to.clone(), moved.from.clone())),
+        MergeStep::Put { .. } | MergeStep::Remove(_) => None,
     }
 }
 
-fn put_of(step: &Step) -> Option<(&TreePath, &Entry)> {
+fn put_of(step: &MergeStep) -> Option<(&TreePath, &Entry)> {
     match step {
-        Step::Put { path, entry } => Some((path, entry)),
-        Step::Move(_) | Step::Remove(_) => None,
+        MergeStep::Put { path, entry } => Some((path, entry)),
+        MergeStep::Move(_) | MergeStep::Remove(_) => None,
     }
 }

@@ -8,28 +8,31 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use avfs_core::rules::{Rule, Rules};
-use avfs_fuse::transport::{InUse, Serving, ServingOptions, ServingStop, Way};
-use avfs_fuse::{Access, NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
+use avfs_fuse::transport::{FuseServing, InUse, ServingOptions, ServingStop, TransportInUse};
+use avfs_fuse::{FuseSession, MountAccess, NotFlushed, Notifier, SessionSettings, Skin, SkinOptions};
 use avfs_tree::WorkTree;
 use serde::{Deserialize, Serialize};
 
 use super::{MountOptions, Report, Transport};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, VaultMountError};
 use crate::mounts::MountRecord;
 use crate::open::OpenVault;
 
-/// A mount, and what was asked of it so far.
+/// A mount, and its requests so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountState {
+    /// Where it is, and how it was mounted.
     #[serde(flatten)]
     pub record: MountRecord,
     /// Which way requests come from the kernel.
     pub transport: String,
+    /// How many requests it has answered.
     pub requests: u64,
+    /// The same for each kind of request.
     pub by_opcode: BTreeMap<String, u64>,
     /// How many requests took from `2^n` up to `2^(n+1)` nanoseconds to serve, for each `n`.
     pub serve_ns: Vec<u64>,
-    /// How many requests needed what was not in memory, and were answered later.
+    /// How many requests needed data that was not in memory, and were answered later.
     #[serde(default)]
     pub deferred: u64,
     /// The memory of the process that serves it, with all its other mounts.
@@ -40,19 +43,20 @@ pub(super) struct LiveMount {
     dir: PathBuf,
     options: Mutex<MountOptions>,
     skin: Arc<Skin>,
-    session: Arc<Session>,
-    way: Way,
+    session: Arc<FuseSession>,
+    way: TransportInUse,
     stop: ServingStop,
     notifier: Notifier,
-    /// Whether its name was taken away: whoever uses it still is served, and its directory may be another's.
+    /// Whether its name was removed: its remaining users are still served, and its directory may have another
+    /// mount.
     detached: AtomicBool,
     ended: Mutex<bool>,
     end: Condvar,
 }
 
 impl LiveMount {
-    /// Serves a connection until it is unmounted; `when_ended` is told so.
-    pub fn serve(
+    /// Serves a connection until it is unmounted, then calls `when_ended`.
+    pub(super) fn serve(
         open: &OpenVault,
         dir: &Path,
         options: MountOptions,
@@ -66,22 +70,28 @@ impl LiveMount {
             past.as_ref().unwrap_or(open.tree()),
             SkinOptions {
                 access: match (options.at, options.read_only) {
-                    (Some(_), _) => Access::Past,
-                    (None, true) => Access::ReadOnly,
-                    (None, false) => Access::Everything,
+                    (Some(_), _) => MountAccess::Past,
+                    (None, true) => MountAccess::ReadOnly,
+                    (None, false) => MountAccess::Everything,
                 },
-                rules: options.rules.clone().map(Rules::new).transpose()?,
+                rules: options.rules.clone().map(Rules::shared).transpose()?,
                 owner: options.owner,
-                alone: options.alone,
+                exclusive: options.exclusive,
                 checks_modes: options.is_asked_before_open() && super::leaves_modes_to_server(dir),
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },
         );
-        let settings = Settings { log: Arc::clone(report), ..Settings::default() };
-        let session = Arc::new(Session::new(Arc::clone(&skin) as _, settings));
-        let wanted = ServingOptions { transport: options.transport, ..ServingOptions::default() };
-        let serving = Serving::start(Arc::clone(&session), connection, wanted)?;
+        let settings = SessionSettings {
+            log: Arc::clone(report),
+            ..SessionSettings::default()
+        };
+        let session = Arc::new(FuseSession::new(Arc::clone(&skin) as _, settings));
+        let wanted = ServingOptions {
+            transport: options.transport,
+            ..ServingOptions::default()
+        };
+        let serving = FuseServing::start(Arc::clone(&session), connection, wanted)?;
         let way = serving.way();
         let stop = serving.stopper();
         let notifier = serving.notifier().clone();
@@ -115,58 +125,66 @@ impl LiveMount {
         Ok(mount)
     }
 
-    pub fn dir(&self) -> &Path {
+    pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    pub fn is_detached(&self) -> bool {
+    pub(super) fn is_detached(&self) -> bool {
         self.detached.load(Ordering::Acquire)
     }
 
-    pub fn set_detached(&self) {
+    pub(super) fn set_detached(&self) {
         self.detached.store(true, Ordering::Release);
     }
 
-    /// Serves nobody any more: copies of it in other namespaces answer with errors.
-    pub fn cut_off(&self) {
+    /// Stops serving: copies of it in other namespaces answer with errors.
+    pub(super) fn cut_off(&self) {
         self.stop.ask();
     }
 
-    /// Waits until nobody can use it any more; says whether it is so.
-    pub fn await_end(&self, at_most: Duration) -> bool {
+    /// Waits until no process can use it; returns whether that is so.
+    pub(super) fn await_end(&self, at_most: Duration) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.end.wait_timeout_while(ended, at_most, |ended| !*ended);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits until the kernel has forgotten what was changed behind it.
-    pub fn flush(&self, at_most: Duration) -> Result<(), NotFlushed> {
+    /// Waits until the kernel has processed all notifications.
+    pub(super) fn flush(&self, at_most: Duration) -> Result<(), NotFlushed> {
         self.notifier.flush(at_most)
     }
 
-    /// Through which rules it is seen from now on: when this returns, the kernel has forgotten what it knew.
-    pub fn set_rules(&self, rules: Vec<Rule>, at_most: Duration) -> Result<()> {
-        let compiled = Rules::new(rules.clone())?;
-        MountOptions { rules: Some(rules.clone()), ..self.options().clone() }.check()?;
+    /// Changes the rules through which it is seen: when this returns, the kernel has dropped its caches.
+    pub(super) fn set_rules(&self, rules: Vec<Rule>, at_most: Duration) -> Result<()> {
+        let compiled = Rules::shared(rules.clone())?;
+        MountOptions {
+            rules: Some(rules.clone()),
+            ..self.options().clone()
+        }
+        .check()?;
         self.skin.set_rules(compiled);
         self.options().rules = Some(rules);
-        self.flush(at_most).map_err(|_| Error::SlowKernel { dir: self.dir.clone() })
+        self.flush(at_most).map_err(|_| {
+            Error::Mount(VaultMountError::SlowKernel {
+                dir: self.dir.clone(),
+            })
+        })
     }
 
-    /// Whether the other mount cannot be there while this one is.
-    pub fn excludes(&self, other: &MountOptions) -> bool {
+    /// Whether the other mount cannot exist beside this one.
+    pub(super) fn excludes(&self, other: &MountOptions) -> bool {
         !self.is_detached() && self.options().excludes(other)
     }
 
-    pub fn is_alone(&self) -> bool {
-        self.options().alone
+    pub(super) fn is_alone(&self) -> bool {
+        self.options().exclusive
     }
 
     fn options(&self) -> MutexGuard<'_, MountOptions> {
         self.options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn state(&self) -> MountState {
+    pub(super) fn state(&self) -> MountState {
         let counters = self.session.counters();
         let by_opcode = counters.operations().into_iter();
         MountState {
@@ -197,11 +215,11 @@ fn past_tree(open: &OpenVault, snapshot: avfs_core::SnapshotId) -> Result<WorkTr
     let root = vault.snapshot(snapshot)?.root;
     // The numbers of the present are those that tools know.
     let inodes = vault.record()?.0.head.inodes;
-    let base = avfs_tree::Base { root, inodes };
+    let base = avfs_tree::BaseTree { root, inodes };
     Ok(WorkTree::in_memory(store.objects().clone(), base, store.clock())?)
 }
 
-/// Zero where the system does not tell.
+/// Zero if the system does not report it.
 fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());

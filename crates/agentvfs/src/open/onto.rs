@@ -2,22 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use avfs_core::diff::Change;
+use avfs_core::diff::TreeChange;
 use avfs_core::{Entry, Meta, Root, TreePath};
-use avfs_tree::{Base, ReadError, TreeReader, WorkTree};
+use avfs_tree::{BaseTree, ReadError, TreeReader, WorkTree};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FileError, Result};
 use crate::open::OpenVault;
-use crate::restore::{Comeback, Names, Times, set_meta};
+use crate::restore::{Comeback, LinkNames, Times, set_meta};
 
-/// Changes `onto`, whose head came from `base` too, as `given` differs from `base`. Fails with
-/// [`Error::Overtaken`], and then `onto` is not to be used, if both changed the same path or one removed what
-/// the other built upon. Two sides that only put different names into one directory do not meet.
-pub(crate) fn bring_onto(onto: &OpenVault, base: Base, given: Base) -> Result<()> {
+/// Changes `onto`, whose head also descends from `base`, by the differences between `base` and `given`. Fails
+/// with [`FileError::Overtaken`], after which `onto` must not be used, if both changed the same path or one
+/// removed a directory that the other needs. Two sides that only added different names to one directory do
+/// not conflict.
+pub(crate) fn bring_onto(onto: &OpenVault, base: BaseTree, given: BaseTree) -> Result<()> {
     let present = onto.vault().base_of(&onto.record().head)?.root;
-    let ours = onto.vault().changed_paths(&base.root, &given.root)?;
-    let theirs = onto.vault().changed_paths(&base.root, &present)?;
-    let merge = Merge { onto, ours: by_path(&ours), theirs: by_path(&theirs) };
+    let ours = onto.vault().history().changed_paths(&base.root, &given.root)?;
+    let theirs = onto.vault().history().changed_paths(&base.root, &present)?;
+    let merge = OntoMerge {
+        onto,
+        ours: by_path(&ours),
+        theirs: by_path(&theirs),
+    };
     merge.check_paths()?;
     let reader = |root: &Root| TreeReader::new(onto.vault().store().objects().clone(), root.clone());
     let readers = [reader(&base.root), reader(&given.root), reader(&present)];
@@ -28,27 +33,39 @@ pub(crate) fn bring_onto(onto: &OpenVault, base: Base, given: Base) -> Result<()
     merge.finish_directories()
 }
 
-struct Merge<'a> {
+struct OntoMerge<'a> {
     onto: &'a OpenVault,
-    /// What is brought along.
-    ours: BTreeMap<&'a TreePath, &'a Change>,
-    /// What was done to the state that it is brought onto.
-    theirs: BTreeMap<&'a TreePath, &'a Change>,
+    /// The changes to transfer.
+    ours: BTreeMap<&'a TreePath, &'a TreeChange>,
+    /// The changes of the state to which they are transferred.
+    theirs: BTreeMap<&'a TreePath, &'a TreeChange>,
 }
 
-fn by_path(changes: &[Change]) -> BTreeMap<&TreePath, &Change> {
+fn by_path(changes: &[TreeChange]) -> BTreeMap<&TreePath, &TreeChange> {
     changes.iter().map(|change| (&change.path, change)).collect()
 }
 
-impl Merge<'_> {
+impl OntoMerge<'_> {
     fn meet(&self, path: &TreePath) -> Error {
-        let vault = self.onto.vault().name().map(|name| name.to_string()).unwrap_or_default();
-        Error::Overtaken { vault, path: Some(path.clone()) }
+        let vault = self
+            .onto
+            .vault()
+            .name()
+            .map(|name| name.to_string())
+            .unwrap_or_default();
+        Error::File(FileError::Overtaken {
+            vault,
+            path: Some(path.clone()),
+        })
     }
 
     fn check_paths(&self) -> Result<()> {
         for change in self.ours.values() {
-            if self.theirs.get(&change.path).is_some_and(|theirs| !agree(change, theirs)) {
+            if self
+                .theirs
+                .get(&change.path)
+                .is_some_and(|theirs| !agree(change, theirs))
+            {
                 return Err(self.meet(&change.path));
             }
         }
@@ -65,17 +82,25 @@ impl Merge<'_> {
     /// The paths that come as a whole. A file with several names comes with all of them, and only if the
     /// other side left it and its names alone.
     fn scope(&self, readers: &[TreeReader; 3]) -> Result<Vec<TreePath>> {
-        let mut scope: BTreeSet<TreePath> =
-            self.ours.values().filter(|change| !stays_directory(change)).map(|c| c.path.clone()).collect();
+        let mut scope: BTreeSet<TreePath> = self
+            .ours
+            .values()
+            .filter(|change| !stays_directory(change))
+            .map(|c| c.path.clone())
+            .collect();
         if readers.iter().all(|reader| reader.root().links.is_none()) {
             return Ok(scope.into_iter().collect());
         }
-        let names = |reader: &TreeReader| Names::of(reader).map_err(|error| self.unreadable(error));
+        let names = |reader: &TreeReader| LinkNames::of(reader).map_err(|error| self.unreadable(error));
         let [base, given, present] = readers;
         let (in_base, in_given, in_present) = (names(base)?, names(given)?, names(present)?);
         let mut linked = BTreeSet::new();
         for path in &scope {
-            for group in [in_base.of_path(path), in_given.of_path(path), in_present.of_path(path)] {
+            for group in [
+                in_base.of_path(path),
+                in_given.of_path(path),
+                in_present.of_path(path),
+            ] {
                 linked.extend(group.into_iter().filter(|name| name != path));
             }
         }
@@ -86,19 +111,23 @@ impl Merge<'_> {
                 return Err(self.meet(name));
             }
         }
-        // What is not there in the given state goes only if it is ours to remove.
+        // A path that is missing in the given state is removed only if we own the removal.
         scope.extend(linked.into_iter().filter(|name| in_given.of_path(name).len() > 1));
         Ok(scope.into_iter().collect())
     }
 
     fn unreadable(&self, error: ReadError) -> Error {
-        self.onto.vault().read_error(error)
+        self.onto.vault().history().read_error(error)
     }
 
-    /// Moves what was moved: it keeps its number, which comparing paths would not know of.
-    fn move_along(&self, base: Base, given: Base) -> Result<()> {
-        let gone: Vec<&TreePath> =
-            self.ours.values().filter(|change| change.after.is_none()).map(|change| &change.path).collect();
+    /// Executes moves: a moved entry keeps its number, which a comparison of paths would lose.
+    fn move_along(&self, base: BaseTree, given: BaseTree) -> Result<()> {
+        let gone: Vec<&TreePath> = self
+            .ours
+            .values()
+            .filter(|change| change.after.is_none())
+            .map(|change| &change.path)
+            .collect();
         if gone.is_empty() {
             return Ok(());
         }
@@ -118,16 +147,24 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Moves one entry with what is below it, but for what is not there in the given state. What cannot be
-    /// moved, because a directory above it is still to be made, comes as something new.
+    /// Moves one entry with everything below it, except entries that are missing in the given state. If it
+    /// cannot be moved, because a parent must be created first, it is added as new.
     fn move_one(&self, from: &TreePath, to: &TreePath, gone: &[&TreePath], given: &WorkTree) -> Result<()> {
-        let (Ok(source), Ok(target)) = (self.onto.place(from), self.onto.place(to)) else { return Ok(()) };
+        let (Ok(source), Ok(target)) = (self.onto.place(from), self.onto.place(to)) else {
+            return Ok(());
+        };
         if self.onto.tree().rename(source, target).is_err() {
             return Ok(());
         }
         let depth = from.components().count();
-        for path in gone.iter().filter(|path| path.starts_with(from) && **path != from) {
-            let now = path.components().skip(depth).fold(to.clone(), |at, name| at.join(&name));
+        for path in gone
+            .iter()
+            .filter(|path| path.starts_with(from) && **path != from)
+        {
+            let now = path
+                .components()
+                .skip(depth)
+                .fold(to.clone(), |at, name| at.join(&name));
             if given.resolve(&now).is_err() && self.onto.exists(&now)? {
                 self.onto.remove(&now, true)?;
             }
@@ -138,11 +175,24 @@ impl Merge<'_> {
     /// Attributes of directories that both sides have. Times go forward only.
     fn finish_directories(&self) -> Result<()> {
         for change in self.ours.values().filter(|change| stays_directory(change)) {
-            let Some(mut entry) = change.after.clone() else { continue };
-            if let Some(theirs) = self.theirs.get(&change.path).and_then(|theirs| theirs.after.as_ref()) {
+            let Some(mut entry) = change.after.clone() else {
+                continue;
+            };
+            if let Some(theirs) = self
+                .theirs
+                .get(&change.path)
+                .and_then(|theirs| theirs.after.as_ref())
+            {
                 let mtime = entry.meta.mtime.max(theirs.meta.mtime);
-                let unchanged = change.before.as_ref().is_some_and(|before| same_rights(before, &entry));
-                entry.meta = if unchanged { theirs.meta.clone() } else { entry.meta };
+                let unchanged = change
+                    .before
+                    .as_ref()
+                    .is_some_and(|before| same_rights(before, &entry));
+                entry.meta = if unchanged {
+                    theirs.meta.clone()
+                } else {
+                    entry.meta
+                };
                 entry.meta.mtime = mtime;
             }
             let attr = self.onto.stat(&change.path)?;
@@ -153,8 +203,8 @@ impl Merge<'_> {
     }
 }
 
-/// Whether two changes of one path are both there afterwards.
-fn agree(one: &Change, other: &Change) -> bool {
+/// Whether two changes of one path are compatible.
+fn agree(one: &TreeChange, other: &TreeChange) -> bool {
     if one.after.is_none() && other.after.is_none() {
         return true;
     }
@@ -165,7 +215,7 @@ fn agree(one: &Change, other: &Change) -> bool {
     directories && (same_rights(before, mine) || same_rights(before, theirs) || same_rights(mine, theirs))
 }
 
-fn stays_directory(change: &Change) -> bool {
+fn stays_directory(change: &TreeChange) -> bool {
     let is_directory = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_directory);
     is_directory(&change.before) && is_directory(&change.after)
 }
@@ -177,8 +227,8 @@ fn same_rights(one: &Entry, other: &Entry) -> bool {
     rights(one) == rights(other) && one.xattrs == other.xattrs && one.labels == other.labels
 }
 
-/// Whether the other side left no directory above a path.
-fn stands_on_nothing(path: &TreePath, other: &BTreeMap<&TreePath, &Change>) -> bool {
+/// Whether the other side removed a parent directory of a path.
+fn stands_on_nothing(path: &TreePath, other: &BTreeMap<&TreePath, &TreeChange>) -> bool {
     let mut above = path.split_last();
     while let Some((parent, _)) = above {
         if let Some(change) = other.get(&parent)

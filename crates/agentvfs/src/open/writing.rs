@@ -1,4 +1,4 @@
-//! Writing files: from memory or from a stream, and only over the version that the writer knows.
+//! Writing files: from memory or from a stream, and optionally only over the version that the writer knows.
 
 use std::io::Read;
 use std::ops::Range;
@@ -6,11 +6,11 @@ use std::ops::Range;
 use avfs_core::chunks::BLOB_MAX;
 use avfs_core::{Content, EntryKind, TreePath};
 use avfs_tree::content::ContentBuilder;
-use avfs_tree::{Attr, FsError, Ino, Kind, NewEntry, ObjectWriter, Place, WorkTree};
+use avfs_tree::{Attr, EntryPlace, FsError, Ino, InodeKind, NewEntry, ObjectWriter, WorkTree};
 
 use super::OpenVault;
 use crate::digest::Extents;
-use crate::error::{Error, Result};
+use crate::error::{Error, FileError, Result};
 use crate::version::Version;
 
 /// How much of an appended stream is kept in memory before it is stored.
@@ -19,7 +19,9 @@ const APPEND_MEMORY: usize = 8 << 20;
 /// What to do with the bytes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
+    /// The file has these bytes then, and no others.
     Replace,
+    /// The bytes are added at its end.
     Append,
 }
 
@@ -57,8 +59,8 @@ impl OpenVault {
         self.replace(path, &place, existing.as_ref(), stored)
     }
 
-    /// What is at a place, if anything is.
-    fn at_place(&self, path: &TreePath, place: &Place) -> Result<Option<Attr>> {
+    /// The entry at a place, if there is one.
+    fn at_place(&self, path: &TreePath, place: &EntryPlace) -> Result<Option<Attr>> {
         match self.tree.lookup(place.parent, &place.name) {
             Ok(attr) => Ok(Some(attr)),
             // Making it is refused, whether it is there or not.
@@ -67,19 +69,24 @@ impl OpenVault {
         }
     }
 
-    /// Gives the file at a place stored contents; makes it if there is none.
+    /// Gives the file at a place stored contents; creates it if it does not exist.
     fn replace(
         &self,
         path: &TreePath,
-        place: &Place,
+        place: &EntryPlace,
         existing: Option<&Attr>,
         (size, content): (u64, Content),
     ) -> Result<()> {
         let done = match existing {
             Some(attr) => self.tree.set_content(attr.ino, size, content),
             None => {
-                let new = NewEntry { kind: EntryKind::File { size, content }, ..NewEntry::file(0o644) };
-                self.tree.create(place.parent, &place.name, self.by_me(new)).map(|_| ())
+                let new = NewEntry {
+                    kind: EntryKind::File { size, content },
+                    ..NewEntry::file(0o644)
+                };
+                self.tree
+                    .create(place.parent, &place.name, self.by_me(new))
+                    .map(|_| ())
             }
         };
         done.map_err(|error| self.fail(path, error))
@@ -97,8 +104,8 @@ impl OpenVault {
 
     fn append(&self, path: &TreePath, attr: &Attr, bytes: &mut dyn Read) -> Result<()> {
         match attr.kind {
-            Kind::File => {}
-            Kind::Directory => return Err(self.fail(path, FsError::IsADirectory)),
+            InodeKind::File => {}
+            InodeKind::Directory => return Err(self.fail(path, FsError::IsADirectory)),
             _ => return Err(self.fail(path, FsError::Invalid("not a regular file"))),
         }
         let mut buffer = vec![0; 256 << 10];
@@ -112,7 +119,9 @@ impl OpenVault {
             written.map_err(|error| self.fail(path, error))?;
             (end, in_memory) = (end + len as u64, in_memory + len);
             if in_memory > APPEND_MEMORY {
-                self.tree.store_content(attr.ino).map_err(|error| self.fail(path, error))?;
+                self.tree
+                    .store_content(attr.ino)
+                    .map_err(|error| self.fail(path, error))?;
                 in_memory = 0;
             }
         }
@@ -139,8 +148,11 @@ impl OpenVault {
     fn check_version(&self, path: &TreePath, existing: Option<&Attr>, expect: &Version) -> Result<()> {
         let found = match existing {
             None => Version::absent(),
-            Some(attr) if attr.kind == Kind::File => {
-                let mut file = LiveFile { tree: &self.tree, ino: attr.ino };
+            Some(attr) if attr.kind == InodeKind::File => {
+                let mut file = LiveFile {
+                    tree: &self.tree,
+                    ino: attr.ino,
+                };
                 let found =
                     Version::of_extents(&mut file, attr.size).map_err(|error| self.fail(path, error))?;
                 found.ok_or_else(|| self.fail(path, FsError::Invalid("it was cut short meanwhile")))?
@@ -150,11 +162,11 @@ impl OpenVault {
         if found.matches(expect) {
             return Ok(());
         }
-        Err(Error::StaleVersion {
+        Err(Error::File(FileError::StaleVersion {
             path: path.clone(),
             expected: expect.to_string(),
             found: found.to_string(),
-        })
+        }))
     }
 }
 
@@ -168,7 +180,9 @@ impl Extents for LiveFile<'_> {
     type Error = FsError;
 
     fn data_from(&mut self, offset: u64) -> Result<Option<Range<u64>>, FsError> {
-        let Some(start) = self.tree.seek_data(self.ino, offset)? else { return Ok(None) };
+        let Some(start) = self.tree.seek_data(self.ino, offset)? else {
+            return Ok(None);
+        };
         Ok(Some(start..self.tree.seek_hole(self.ino, start)?))
     }
 
@@ -182,7 +196,13 @@ fn read_some(bytes: &mut dyn Read, buffer: &mut [u8]) -> Result<usize> {
         match bytes.read(buffer) {
             Ok(len) => return Ok(len),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::Host { action: "reading", place: "the input".into(), source }),
+            Err(source) => {
+                return Err(Error::Host {
+                    action: "reading",
+                    place: "the input".into(),
+                    source,
+                });
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which names of a tree stand for the same file.
+//! Which names of a tree refer to the same file.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,19 +6,22 @@ use avfs_core::{Entry, EntryKind, EntryName, LinkId, NodeId, Slot, TreePath};
 use avfs_tree::{ReadError, TreeReader, link_bearing_slots};
 
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct LinkNames {
     links: HashMap<TreePath, LinkId>,
     groups: HashMap<LinkId, BTreeSet<TreePath>>,
 }
 
-impl Names {
+impl LinkNames {
     /// Walks those directories only that hold names of files with several.
-    pub fn of(reader: &TreeReader) -> Result<Names, ReadError> {
-        let mut names = Names::default();
+    pub(crate) fn of(reader: &TreeReader) -> Result<LinkNames, ReadError> {
+        let mut names = LinkNames::default();
         let mut pending = vec![(TreePath::root(), entries_of(&reader.root().directory))];
         while let Some((directory, entries)) = pending.pop() {
             let slots = link_bearing_slots(reader.objects(), entries);
-            let slots = slots.map_err(|source| ReadError::Object { path: directory.clone(), source })?;
+            let slots = slots.map_err(|source| ReadError::Object {
+                path: directory.clone(),
+                source,
+            })?;
             for (name, slot) in slots {
                 let Ok(name) = EntryName::new(&name) else { continue };
                 match slot {
@@ -41,12 +44,12 @@ impl Names {
     }
 
     /// Every name of a file that has several.
-    pub fn paths(&self) -> impl Iterator<Item = &TreePath> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &TreePath> {
         self.links.keys()
     }
 
     /// All the names of the file at `path`, this one included.
-    pub fn of_path(&self, path: &TreePath) -> BTreeSet<TreePath> {
+    pub(crate) fn of_path(&self, path: &TreePath) -> BTreeSet<TreePath> {
         let group = self.links.get(path).and_then(|link| self.groups.get(link));
         group.cloned().unwrap_or_else(|| BTreeSet::from([path.clone()]))
     }

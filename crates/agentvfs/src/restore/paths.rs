@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use avfs_core::diff::Change;
+use avfs_core::diff::TreeChange;
 use avfs_core::rules::Level;
 use avfs_core::{Entry, EntryKind, Timestamp, TreePath, Xattrs};
-use avfs_tree::{Attr, FsError, Ino, Kind, ReadError, SetAttr, StoredTree, TreeReader, WorkTree};
+use avfs_tree::{Attr, FsError, Ino, InodeKind, ReadError, SetAttr, StoredTree, TreeReader, WorkTree};
 
-use super::names::Names;
+use super::names::LinkNames;
 use crate::error::Result;
 use crate::open::OpenVault;
 use crate::vault::Vault;
@@ -28,26 +28,34 @@ pub(crate) struct Comeback<'a> {
     source: TreeReader,
     /// No path lies below another one.
     scope: Vec<TreePath>,
-    present_names: Names,
-    source_names: Names,
+    present_names: LinkNames,
+    source_names: LinkNames,
 }
 
 impl<'a> Comeback<'a> {
-    pub fn new(
+    pub(crate) fn new(
         open: &'a OpenVault,
         present: TreeReader,
         source: TreeReader,
         paths: &[TreePath],
         times: Times,
     ) -> Result<Comeback<'a>> {
-        let (present_names, source_names) = (Names::default(), Names::default());
+        let (present_names, source_names) = (LinkNames::default(), LinkNames::default());
         let scope = outermost(paths);
-        let mut comeback = Comeback { open, times, present, source, scope, present_names, source_names };
+        let mut comeback = Comeback {
+            open,
+            times,
+            present,
+            source,
+            scope,
+            present_names,
+            source_names,
+        };
         if comeback.touches_links()? {
             comeback.present_names =
-                Names::of(&comeback.present).map_err(|e| comeback.vault().read_error(e))?;
+                LinkNames::of(&comeback.present).map_err(|e| comeback.vault().history().read_error(e))?;
             comeback.source_names =
-                Names::of(&comeback.source).map_err(|e| comeback.vault().read_error(e))?;
+                LinkNames::of(&comeback.source).map_err(|e| comeback.vault().history().read_error(e))?;
         }
         Ok(comeback)
     }
@@ -56,30 +64,33 @@ impl<'a> Comeback<'a> {
         self.open.vault()
     }
 
-    /// Makes all the paths what they were in the source; returns how many are not as before.
-    pub fn run(&self) -> Result<u64> {
+    /// Restores all the paths from the source; returns those that changed.
+    pub(crate) fn run(&self) -> Result<Vec<TreeChange>> {
         let mut parents = BTreeMap::new();
         let mut below = Vec::new();
         for path in &self.scope {
-            parents
-                .extend(self.remade_parents(path)?.into_iter().map(|change| (change.path.clone(), change)));
+            parents.extend(
+                self.remade_parents(path)?
+                    .into_iter()
+                    .map(|change| (change.path.clone(), change)),
+            );
             below.extend(self.differences_below(path)?);
         }
-        let mut changes: Vec<Change> = parents.into_values().chain(below).collect();
+        let mut changes: Vec<TreeChange> = parents.into_values().chain(below).collect();
         let differing: HashSet<TreePath> = changes.iter().map(|change| change.path.clone()).collect();
         changes.extend(self.relinked(&differing)?);
         self.remove_what_goes(&changes)?;
         self.make_directories(&changes)?;
         self.bring_files(&changes, &differing)?;
         self.finish_directories(&changes)?;
-        Ok(changes.len() as u64)
+        Ok(changes)
     }
 
     fn find(&self, reader: &TreeReader, path: &TreePath) -> Result<Option<Entry>> {
         match reader.find(path) {
             Ok(found) => Ok(Some(found.entry)),
             Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(None),
-            Err(error) => Err(self.vault().read_error(error)),
+            Err(error) => Err(self.vault().history().read_error(error)),
         }
     }
 
@@ -87,14 +98,14 @@ impl<'a> Comeback<'a> {
         self.scope.iter().any(|top| path.starts_with(top))
     }
 
-    /// Whether a file with several names may be among what comes back or is replaced.
+    /// Whether a file with several names may be among the restored or replaced ones.
     fn touches_links(&self) -> Result<bool> {
         for reader in [&self.present, &self.source] {
             for path in self.scope.iter().filter(|_| reader.root().links.is_some()) {
                 match reader.find(path) {
                     Ok(found) if found.link.is_some() || links_below(&found.entry) > 0 => return Ok(true),
                     Ok(_) | Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => {}
-                    Err(error) => return Err(self.vault().read_error(error)),
+                    Err(error) => return Err(self.vault().history().read_error(error)),
                 }
             }
         }
@@ -102,7 +113,7 @@ impl<'a> Comeback<'a> {
     }
 
     /// The directories above `path` that the source has and the present state does not.
-    fn remade_parents(&self, path: &TreePath) -> Result<Vec<Change>> {
+    fn remade_parents(&self, path: &TreePath) -> Result<Vec<TreeChange>> {
         let mut parents = Vec::new();
         let mut above = path.split_last();
         while let Some((parent, _)) = above {
@@ -111,19 +122,30 @@ impl<'a> Comeback<'a> {
                 break;
             }
             let after = self.find(&self.source, &parent)?;
-            parents.push(Change { path: parent.clone(), before, after });
+            parents.push(TreeChange {
+                path: parent.clone(),
+                before,
+                after,
+            });
             above = parent.split_last();
         }
         Ok(parents)
     }
 
-    /// What differs at `path` and below it.
-    fn differences_below(&self, path: &TreePath) -> Result<Vec<Change>> {
+    /// The differences at `path` and below it.
+    fn differences_below(&self, path: &TreePath) -> Result<Vec<TreeChange>> {
         let (before, after) = (self.find(&self.present, path)?, self.find(&self.source, path)?);
         let Some(_) = after.as_ref().filter(|entry| entry.is_directory()) else {
             self.check_readable(path)?;
             let differs = before != after;
-            return Ok(differs.then(|| Change { path: path.clone(), before, after }).into_iter().collect());
+            return Ok(differs
+                .then(|| TreeChange {
+                    path: path.clone(),
+                    before,
+                    after,
+                })
+                .into_iter()
+                .collect());
         };
         let mut changes = Vec::new();
         self.present.diff(&self.source, path, &mut |seen| {
@@ -133,41 +155,55 @@ impl<'a> Comeback<'a> {
         if self.source.has_rules() {
             for change in &mut changes {
                 self.check_readable(&change.path)?;
-                // With everything that goes along.
+                // With everything that belongs to it.
                 change.after = self.find(&self.source, &change.path)?;
             }
         }
         Ok(changes)
     }
 
-    /// What may not be read does not come back: it would come back empty.
+    /// An unreadable file cannot be restored: it would come back empty.
     fn check_readable(&self, path: &TreePath) -> Result<()> {
         match self.source.find_readable(path) {
             Ok(_) | Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(()),
-            Err(error) => Err(self.vault().read_error(error)),
+            Err(error) => Err(self.vault().history().read_error(error)),
         }
     }
 
     /// The files that are the same in both states but do not share their names with the same others.
-    fn relinked(&self, differing: &HashSet<TreePath>) -> Result<Vec<Change>> {
-        let linked: BTreeSet<&TreePath> =
-            self.present_names.paths().chain(self.source_names.paths()).collect();
+    fn relinked(&self, differing: &HashSet<TreePath>) -> Result<Vec<TreeChange>> {
+        let linked: BTreeSet<&TreePath> = self
+            .present_names
+            .paths()
+            .chain(self.source_names.paths())
+            .collect();
         let mut changes = Vec::new();
-        for path in linked.into_iter().filter(|path| self.covers(path) && !differing.contains(*path)) {
+        for path in linked
+            .into_iter()
+            .filter(|path| self.covers(path) && !differing.contains(*path))
+        {
             if self.covered(&self.present_names, path) != self.covered(&self.source_names, path) {
                 let (before, after) = (self.find(&self.present, path)?, self.find(&self.source, path)?);
-                changes.push(Change { path: path.clone(), before, after });
+                changes.push(TreeChange {
+                    path: path.clone(),
+                    before,
+                    after,
+                });
             }
         }
         Ok(changes)
     }
 
     /// The names of the file at `path` that come back with it.
-    fn covered(&self, names: &Names, path: &TreePath) -> BTreeSet<TreePath> {
-        names.of_path(path).into_iter().filter(|name| self.covers(name)).collect()
+    fn covered(&self, names: &LinkNames, path: &TreePath) -> BTreeSet<TreePath> {
+        names
+            .of_path(path)
+            .into_iter()
+            .filter(|name| self.covers(name))
+            .collect()
     }
 
-    fn remove_what_goes(&self, changes: &[Change]) -> Result<()> {
+    fn remove_what_goes(&self, changes: &[TreeChange]) -> Result<()> {
         for change in changes.iter().filter(|change| change.after.is_none()) {
             if self.open.exists(&change.path)? {
                 self.open.remove(&change.path, true)?;
@@ -177,9 +213,11 @@ impl<'a> Comeback<'a> {
     }
 
     /// Makes directories, still empty and with attributes that change while they are filled.
-    fn make_directories(&self, changes: &[Change]) -> Result<()> {
+    fn make_directories(&self, changes: &[TreeChange]) -> Result<()> {
         for change in changes {
-            let Some(entry) = change.after.as_ref().filter(|entry| entry.is_directory()) else { continue };
+            let Some(entry) = change.after.as_ref().filter(|entry| entry.is_directory()) else {
+                continue;
+            };
             if self.open.exists(&change.path)? && !self.open.is_same_kind(&change.path, entry)? {
                 self.open.remove(&change.path, true)?;
             }
@@ -191,13 +229,21 @@ impl<'a> Comeback<'a> {
     }
 
     fn graft(&self, path: &TreePath, entry: Entry) -> Result<()> {
-        self.open.graft(path, StoredTree { entry, links: Vec::new() })
+        self.open.graft(
+            path,
+            StoredTree {
+                entry,
+                links: Vec::new(),
+            },
+        )
     }
 
-    fn bring_files(&self, changes: &[Change], differing: &HashSet<TreePath>) -> Result<()> {
+    fn bring_files(&self, changes: &[TreeChange], differing: &HashSet<TreePath>) -> Result<()> {
         let mut done = HashSet::new();
         for change in changes {
-            let Some(entry) = change.after.as_ref().filter(|entry| !entry.is_directory()) else { continue };
+            let Some(entry) = change.after.as_ref().filter(|entry| !entry.is_directory()) else {
+                continue;
+            };
             if done.contains(&change.path) {
                 continue;
             }
@@ -215,7 +261,7 @@ impl<'a> Comeback<'a> {
         Ok(())
     }
 
-    /// A name of the group whose file is what it was in the source, and has no names that it had not there.
+    /// A name of the group whose file is the same as in the source, and has no other names than there.
     fn unchanged_of(
         &self,
         group: &BTreeSet<TreePath>,
@@ -247,7 +293,7 @@ impl<'a> Comeback<'a> {
         Ok(())
     }
 
-    /// Makes one name what it was. A regular file stays the inode it is, if no other name changes by that.
+    /// Restores one name. A regular file keeps its inode, if no other name changes by that.
     fn bring_file(&self, path: &TreePath, entry: &Entry) -> Result<()> {
         if self.open.exists(path)? {
             let attr = self.open.stat(path)?;
@@ -255,8 +301,10 @@ impl<'a> Comeback<'a> {
             let all_come_back =
                 names == self.source_names.of_path(path) && names.iter().all(|name| self.covers(name));
             let alone = !attr.has_other_names() || all_come_back;
-            if alone && attr.kind == Kind::File && matches!(entry.kind, EntryKind::File { .. }) {
-                return self.set_to(entry, &attr).map_err(|error| self.open.fail(path, error));
+            if alone && attr.kind == InodeKind::File && matches!(entry.kind, EntryKind::File { .. }) {
+                return self
+                    .set_to(entry, &attr)
+                    .map_err(|error| self.open.fail(path, error));
             }
             self.open.remove(path, true)?;
         }
@@ -265,21 +313,27 @@ impl<'a> Comeback<'a> {
         self.graft(path, entry)
     }
 
-    /// Sets the attributes of directories, now that nothing is put into them any more.
-    fn finish_directories(&self, changes: &[Change]) -> Result<()> {
-        let remade = changes.iter().filter(|change| change.after.as_ref().is_some_and(Entry::is_directory));
+    /// Sets the attributes of directories, now that nothing more is added to them.
+    fn finish_directories(&self, changes: &[TreeChange]) -> Result<()> {
+        let remade = changes
+            .iter()
+            .filter(|change| change.after.as_ref().is_some_and(Entry::is_directory));
         let parents = changes.iter().filter_map(|change| change.path.split_last());
-        let filled = parents.map(|(parent, _)| parent).filter(|parent| self.covers(parent));
+        let filled = parents
+            .map(|(parent, _)| parent)
+            .filter(|parent| self.covers(parent));
         let directories: BTreeSet<TreePath> =
             remade.map(|change| change.path.clone()).chain(filled).collect();
         for path in directories.iter().rev() {
             if let Some(entry) = self.find(&self.source, path)?.filter(Entry::is_directory) {
                 let attr = self.open.stat(path)?;
-                // Where names may be made and the directory itself may not be changed, it stays as it is.
+                // If names may be created in the directory but it may not be changed itself, its attributes
+                // stay.
                 if self.open.tree().check(attr.ino, Level::Write).is_err() {
                     continue;
                 }
-                self.set_to(&entry, &attr).map_err(|error| self.open.fail(path, error))?;
+                self.set_to(&entry, &attr)
+                    .map_err(|error| self.open.fail(path, error))?;
             }
         }
         Ok(())
@@ -324,7 +378,7 @@ pub(crate) fn set_meta(
 ) -> Result<(), FsError> {
     let tree = open.tree();
     set_xattrs(tree, attr.ino, &attr.meta.xattrs, &entry.meta.xattrs)?;
-    // Through rules, what has labels keeps them.
+    // Through rules, labelled entries keep their labels.
     if attr.meta.labels != entry.meta.labels && !tree.has_rules() {
         tree.set_labels(attr.ino, entry.meta.labels.clone())?;
     }
@@ -342,7 +396,10 @@ fn set_xattrs(tree: &WorkTree, ino: Ino, present: &Xattrs, wanted: &Xattrs) -> R
     for (name, _) in present.iter().filter(|(name, _)| wanted.get(name).is_none()) {
         tree.remove_xattr(ino, name)?;
     }
-    for (name, value) in wanted.iter().filter(|(name, value)| present.get(name) != Some(value)) {
+    for (name, value) in wanted
+        .iter()
+        .filter(|(name, value)| present.get(name) != Some(value))
+    {
         tree.set_xattr(ino, name, value)?;
     }
     Ok(())

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use avfs_core::TreePath;
-use avfs_core::rules::{BadLevel, BadRule, BadRules, Level, Origin, Rule, Rules};
+use avfs_core::rules::{BadLevel, BadRule, BadRules, Level, Rule, RuleOrigin, Rules};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{RuleFault, did_you_mean, note_on, similar_level};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, RulesError};
 use crate::name::closest;
 use crate::toml_text::TomlText;
 
@@ -20,36 +20,41 @@ const EXPECT: &str = "expect";
 /// More than the largest list of rules needs.
 const FILE_MAX: u64 = 32 << 20;
 
-/// Rules that were read from a file, with what the file says of them checked.
+/// Rules that were read from a file, with the file's expectations checked.
 #[derive(Clone, Debug)]
 pub struct RuleFile {
-    /// Those of the presets that it extends come first.
+    /// The rules of the presets that the file extends come first.
     pub rules: Rules,
-    /// What a rule may mean that its writer did not, each with its place.
+    /// Possible unintended effects of rules, each with its position.
     pub notes: Vec<String>,
-    /// How many expectations were checked.
+    /// The number of checked expectations.
     pub expected: usize,
 }
 
 impl RuleFile {
-    /// Reads a file. `others` are the names of what else may stand beside the section.
+    /// Reads a file. `others` are the names of other allowed sections.
     pub fn read(file: &Path, others: &[&str]) -> Result<RuleFile> {
         let place = shown(file);
-        let failed = |source| Error::Host { action: "reading", place: place.clone(), source };
+        let failed = |source| Error::Host {
+            action: "reading",
+            place: place.clone(),
+            source,
+        };
+        // Before it is read: a wrong file may have any size.
         if std::fs::metadata(file).map_err(failed)?.len() > FILE_MAX {
             return Err(RuleFault::new(&place, "too long for a file of rules").into());
         }
         let bytes = std::fs::read(file).map_err(failed)?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let before = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
-            Reader::new(&place, &before).fault(before.len(), "this is not UTF-8")
+            RuleFileReader::new(&place, &before).fault(before.len(), "this is not UTF-8")
         })?;
         Ok(RuleFile::parse(&place, &text, others)?)
     }
 
     /// Reads the text of a file; `place` is the file's name in messages.
     pub fn parse(place: &str, text: &str, others: &[&str]) -> Result<RuleFile, RuleFault> {
-        let reader = Reader::new(place, text);
+        let reader = RuleFileReader::new(place, text);
         let table = DeTable::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             reader.fault(offset, error.message())
@@ -57,8 +62,13 @@ impl RuleFile {
         let section = reader.section(table.get_ref(), others)?;
         let (rules, notes) = reader.rules(section)?;
         let rules = Rules::new(rules).map_err(|bad| reader.undecidable(bad))?;
+        // The file is refused if its rules do not do what it says of them.
         let expected = reader.check_expectations(section, &rules)?;
-        Ok(RuleFile { rules, notes, expected })
+        Ok(RuleFile {
+            rules,
+            notes,
+            expected,
+        })
     }
 }
 
@@ -66,17 +76,17 @@ fn shown(file: &Path) -> String {
     avfs_core::printable(std::os::unix::ffi::OsStrExt::as_bytes(file.as_os_str()))
 }
 
-struct Reader<'a>(TomlText<'a>);
+struct RuleFileReader<'a>(TomlText<'a>);
 
-impl<'a> Reader<'a> {
-    fn new(place: &'a str, text: &'a str) -> Reader<'a> {
-        Reader(TomlText::new(place, text))
+impl<'a> RuleFileReader<'a> {
+    fn new(place: &'a str, text: &'a str) -> RuleFileReader<'a> {
+        RuleFileReader(TomlText::new(place, text))
     }
 }
 
 type Found<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
 
-impl Reader<'_> {
+impl RuleFileReader<'_> {
     fn place_of(&self, offset: usize) -> String {
         self.0.place_of(offset)
     }
@@ -91,6 +101,7 @@ impl Reader<'_> {
             BadRules::TooComplex { rule } => rule.origin.as_str().strip_prefix(self.0.place),
             BadRules::TooMany(_) => None,
         };
+        // A rule of a preset has an origin that is no place of this file.
         let line = of_rule.and_then(|line| line.strip_prefix(':')).unwrap_or("1");
         RuleFault::new(format!("{}:{line}:1", self.0.place), bad)
     }
@@ -108,8 +119,12 @@ impl Reader<'_> {
     }
 
     fn table<'a, 'i>(&self, name: &str, found: Found<'a, 'i>) -> Result<&'a DeTable<'i>, RuleFault> {
-        let wrong =
-            || self.fault(found.0.span().start, format!("'{name}' is to be a section: write [{name}]"));
+        let wrong = || {
+            self.fault(
+                found.0.span().start,
+                format!("'{name}' is to be a section: write [{name}]"),
+            )
+        };
         found.1.get_ref().as_table().ok_or_else(wrong)
     }
 
@@ -121,7 +136,10 @@ impl Reader<'_> {
     ) -> RuleFault {
         let reason = format!("unknown key '{}'", avfs_core::printable(name.as_bytes()));
         let hint = closest(name, known).map(did_you_mean);
-        RuleFault { hint, ..self.fault(key.span().start, reason) }
+        RuleFault {
+            hint,
+            ..self.fault(key.span().start, reason)
+        }
     }
 
     /// The rules, and notes on them.
@@ -139,6 +157,7 @@ impl Reader<'_> {
             }
         }
         let mut entries: Vec<Found<'_, '_>> = levels.into_iter().flatten().collect();
+        // The parser sorts keys by name, and later rules take precedence over earlier ones.
         entries.sort_by_key(|(key, _)| key.span().start);
         for (key, value) in entries {
             let rule = self.rule(key, value)?;
@@ -161,7 +180,7 @@ impl Reader<'_> {
             };
             let place = self.place_of(name.span().start + 1);
             let preset = super::preset(&place, text).map_err(|error| match error {
-                Error::RuleFault(fault) => fault,
+                Error::Rules(RulesError::Fault(fault)) => fault,
                 other => RuleFault::new(&place, other),
             })?;
             rules.extend(preset.rules());
@@ -179,9 +198,14 @@ impl Reader<'_> {
             let reason = "a level is to be written in quotes, such as \"read\" or \"read@10\"";
             return Err(self.fault(value.span().start, reason));
         };
-        let parsed = match level.contains('=') {
-            true => Err(BadRule::Level { position: pattern.len() + 1, fault: BadLevel(level.to_owned()) }),
-            false => Rule::parse(&format!("{pattern}={level}")),
+        // The two are joined to be parsed, and a second sign would move part of the level into the pattern.
+        let parsed = if level.contains('=') {
+            Err(BadRule::Level {
+                position: pattern.len() + 1,
+                fault: BadLevel(level.to_owned()),
+            })
+        } else {
+            Rule::parse(&format!("{pattern}={level}"))
         };
         let rule = parsed.map_err(|bad| {
             let offset = match bad.position().checked_sub(pattern.len() + 1) {
@@ -192,20 +216,23 @@ impl Reader<'_> {
         })?;
         let line = self.place_of(key.span().start);
         let line = line.rsplit_once(':').map_or(line.as_str(), |(line, _)| line);
-        Ok(rule.with_origin(Origin::new(line)))
+        Ok(rule.with_origin(RuleOrigin::new(line)))
     }
 
-    /// Where a byte of a string stands in the file. If the string has escapes, that is where it starts.
+    /// The position in the file of a byte of a string. If the string has escapes, its start is returned.
     fn within(&self, span: std::ops::Range<usize>, value: &str, position: usize) -> usize {
         let written = self.0.text.get(span.clone()).unwrap_or_default();
         match written.find(value) {
+            // Found as it is written; a value with escapes is not, and then its beginning has to do.
             Some(start) => span.start + start + position,
             None => span.start,
         }
     }
 
     fn check_expectations(&self, section: &DeTable<'_>, rules: &Rules) -> Result<usize, RuleFault> {
-        let Some((key, value)) = section.get_key_value(EXPECT) else { return Ok(0) };
+        let Some((key, value)) = section.get_key_value(EXPECT) else {
+            return Ok(0);
+        };
         let table = self.table("rules.expect", (key, value))?;
         for (path, level) in table {
             self.check_expectation((path, level), rules)?;
@@ -219,7 +246,10 @@ impl Reader<'_> {
         let text = value.get_ref().as_str().unwrap_or_default();
         let expected: Level = text.parse().map_err(|bad: BadLevel| {
             let offset = self.within(value.span(), text, 0);
-            RuleFault { hint: similar_level(text), ..self.fault(offset, bad) }
+            RuleFault {
+                hint: similar_level(text),
+                ..self.fault(offset, bad)
+            }
         })?;
         let found = rules.explain(&path, |_| avfs_core::Labels::default());
         if found.level == expected {
@@ -230,6 +260,9 @@ impl Reader<'_> {
             Some(rule) => format!("by {rule} ({})", rule.origin),
             None => "as no rule is about it".to_owned(),
         };
-        Err(at_path(format!("{path} is expected to have level {expected}, and has {} {by}", found.level)))
+        Err(at_path(format!(
+            "{path} is expected to have level {expected}, and has {} {by}",
+            found.level
+        )))
     }
 }

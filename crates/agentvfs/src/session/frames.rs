@@ -1,4 +1,4 @@
-//! What a session and those who use it say to each other: frames of a kind, a length and that many bytes.
+//! The protocol between a session and its users: frames of a kind, a length and that many bytes.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::Bytes;
 
-/// A longer frame is none of ours.
+/// A longer frame is not one of ours.
 const LONGEST: usize = 256 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// From a user: what is wanted.
+pub(super) enum SessionFrameKind {
+    /// From a user: the request.
     Request,
-    /// From a user, behind a request for a command that reads: what it reads.
+    /// From a user, after a request for a command with input: the input.
     Input,
     Stdout,
     Stderr,
@@ -24,16 +24,22 @@ pub(super) enum Kind {
     Answer,
 }
 
-impl Kind {
-    const ALL: [Kind; 5] = [Kind::Request, Kind::Input, Kind::Stdout, Kind::Stderr, Kind::Answer];
+impl SessionFrameKind {
+    const ALL: [SessionFrameKind; 5] = [
+        SessionFrameKind::Request,
+        SessionFrameKind::Input,
+        SessionFrameKind::Stdout,
+        SessionFrameKind::Stderr,
+        SessionFrameKind::Answer,
+    ];
 }
 
-/// What can be asked of a session.
+/// A request to a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
-pub(super) enum Request {
+pub(super) enum ShellRequest {
     Exec {
-        command: Words,
+        command: CommandFrame,
         timeout_ms: Option<u64>,
         has_input: bool,
         wait: bool,
@@ -46,37 +52,39 @@ pub(super) enum Request {
 /// A command, for a shell or as words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Words {
+pub(super) enum CommandFrame {
     Shell(String),
     Argv(Vec<Bytes>),
 }
 
-impl From<&Command> for Words {
-    fn from(command: &Command) -> Words {
+impl From<&Command> for CommandFrame {
+    fn from(command: &Command) -> CommandFrame {
         match command {
-            Command::Shell(line) => Words::Shell(line.clone()),
+            Command::Shell(line) => CommandFrame::Shell(line.clone()),
             Command::Argv(words) => {
-                Words::Argv(words.iter().map(|word| Bytes::of_host(Path::new(word))).collect())
+                CommandFrame::Argv(words.iter().map(|word| Bytes::of_host(Path::new(word))).collect())
             }
         }
     }
 }
 
-impl Words {
-    /// Nothing if it is no command of ours.
-    pub fn command(self) -> Option<Command> {
+impl CommandFrame {
+    /// `None` if it is not a valid command.
+    pub(super) fn command(self) -> Option<Command> {
         match self {
-            Words::Shell(line) => Some(Command::Shell(line)),
-            Words::Argv(words) => {
-                let words: Option<Vec<OsString>> =
-                    words.iter().map(|word| Some(word.to_host()?.into_os_string())).collect();
+            CommandFrame::Shell(line) => Some(Command::Shell(line)),
+            CommandFrame::Argv(words) => {
+                let words: Option<Vec<OsString>> = words
+                    .iter()
+                    .map(|word| Some(word.to_host()?.into_os_string()))
+                    .collect();
                 words.map(Command::Argv)
             }
         }
     }
 }
 
-pub(super) fn send(mut to: impl Write, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn send(mut to: impl Write, kind: SessionFrameKind, bytes: &[u8]) -> io::Result<()> {
     let length = u32::try_from(bytes.len()).map_err(|_| bad("a frame is too long"))?;
     let mut frame = Vec::with_capacity(bytes.len() + 5);
     frame.push(kind as u8);
@@ -86,14 +94,23 @@ pub(super) fn send(mut to: impl Write, kind: Kind, bytes: &[u8]) -> io::Result<(
 }
 
 /// The next frame; nothing when the other side is done.
-pub(super) fn receive(mut from: impl Read) -> io::Result<Option<(Kind, Vec<u8>)>> {
+pub(super) fn receive(mut from: impl Read) -> io::Result<Option<(SessionFrameKind, Vec<u8>)>> {
     let mut head = [0_u8; 5];
-    match from.read(&mut head[..1])? {
-        0 => return Ok(None),
-        _ => from.read_exact(&mut head[1..])?,
+    loop {
+        match from.read(&mut head[..1]) {
+            Ok(0) => return Ok(None),
+            Ok(_) => break,
+            // A host process may have handlers of signals of its own.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
+    from.read_exact(&mut head[1..])?;
     let [kind, length @ ..] = head;
-    let kind = Kind::ALL.get(usize::from(kind)).copied().ok_or_else(|| bad("a frame of no kind"))?;
+    let kind = SessionFrameKind::ALL
+        .get(usize::from(kind))
+        .copied()
+        .ok_or_else(|| bad("a frame of no kind"))?;
     let length = u32::from_le_bytes(length) as usize;
     if length > LONGEST {
         return Err(bad("a frame is too long"));
@@ -101,7 +118,11 @@ pub(super) fn receive(mut from: impl Read) -> io::Result<Option<(Kind, Vec<u8>)>
     // It grows as it arrives: a length alone costs nothing.
     let mut bytes = Vec::new();
     from.take(length as u64).read_to_end(&mut bytes)?;
-    if bytes.len() == length { Ok(Some((kind, bytes))) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    if bytes.len() == length {
+        Ok(Some((kind, bytes)))
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
 }
 
 fn bad(reason: &'static str) -> io::Error {
@@ -117,11 +138,17 @@ mod tests {
     #[test]
     fn frames_arrive_one_by_one_and_cut_ones_are_errors() {
         let mut wire = Vec::new();
-        send(&mut wire, Kind::Stdout, b"a\0b").unwrap();
-        send(&mut wire, Kind::Answer, b"").unwrap();
+        send(&mut wire, SessionFrameKind::Stdout, b"a\0b").unwrap();
+        send(&mut wire, SessionFrameKind::Answer, b"").unwrap();
         let mut from = wire.as_slice();
-        assert_eq!(receive(&mut from).unwrap(), Some((Kind::Stdout, b"a\0b".to_vec())));
-        assert_eq!(receive(&mut from).unwrap(), Some((Kind::Answer, Vec::new())));
+        assert_eq!(
+            receive(&mut from).unwrap(),
+            Some((SessionFrameKind::Stdout, b"a\0b".to_vec()))
+        );
+        assert_eq!(
+            receive(&mut from).unwrap(),
+            Some((SessionFrameKind::Answer, Vec::new()))
+        );
         assert_eq!(receive(&mut from).unwrap(), None);
         for end in 1..8 {
             receive(&wire[..end]).unwrap_err();
@@ -130,14 +157,37 @@ mod tests {
         receive(&[0, 0xff, 0xff, 0xff, 0xff][..]).unwrap_err();
     }
 
+    /// Is interrupted before each byte.
+    struct Interrupted<'a>(&'a [u8], bool);
+
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let most = buffer.len().min(1);
+            self.0.read(&mut buffer[..most])
+        }
+    }
+
+    #[test]
+    fn signals_interrupt_no_frame() {
+        let mut wire = Vec::new();
+        send(&mut wire, SessionFrameKind::Stdout, b"abc").unwrap();
+        let received = receive(Interrupted(&wire, false)).unwrap();
+        assert_eq!(received, Some((SessionFrameKind::Stdout, b"abc".to_vec())));
+        assert_eq!(receive(Interrupted(&[], false)).unwrap(), None);
+    }
+
     #[test]
     fn commands_of_any_bytes_travel() {
         for command in [
             Command::Shell("a 'b'\nc".into()),
             Command::Argv(vec!["ls".into(), OsString::from_vec(vec![0xff, b' '])]),
         ] {
-            let text = serde_json::to_string(&Words::from(&command)).unwrap();
-            let words: Words = serde_json::from_str(&text).unwrap();
+            let text = serde_json::to_string(&CommandFrame::from(&command)).unwrap();
+            let words: CommandFrame = serde_json::from_str(&text).unwrap();
             assert_eq!(words.command(), Some(command));
         }
     }

@@ -6,84 +6,116 @@ use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use avfs_core::SnapshotId;
 use avfs_core::rules::{Rule, Rules};
 use avfs_exec::classify::{Command, classify};
-use avfs_exec::launch::Inside;
-use avfs_exec::policy::{Action, Decision, Policy};
-use avfs_exec::session::{Answer, Directory, Shell, Turn, TurnEnd};
-use avfs_exec::{Bubblewrap, Capabilities, Event};
+use avfs_exec::launch::{CommandEnd, InnerProgram};
+use avfs_exec::policy::{Policy, PolicyAction, PolicyDecision};
+use avfs_exec::session::{PipeDirectory, Shell, ShellTurn, TurnAnswer, TurnEnd};
+use avfs_exec::{Capabilities, RunEvent};
 
-use super::{SessionCommand, SessionError};
-use crate::error::{Error, Result};
+use super::{SessionCommand, SessionStartError};
+use crate::error::{Error, Hint, Result};
 use crate::exec::changes::changed_files;
-use crate::exec::places::{RunDirectory, TALK};
-use crate::exec::workspace::Workspace;
+use crate::exec::core::{RunCore, StateBefore};
+use crate::exec::workspace::MountedVault;
 use crate::exec::{
-    EXEC, Envelope, ErrorBody, ExecRequest, Failed, GrantedBody, HomeView, InnerDoor, Lingering, Permit,
-    RequestBody, RunResult, Staffed, mount_options, run_id, show_door, shown,
+    AfterRun, DoorScope, EXEC, FinishedRun, GrantedBody, HomeView, ImageRoot, InnerDoor, Permit,
+    ProcessOutcome, Refused, RequestBody, RunError, RunOutcome, RunSpec, ServedDoor, mount_options, run_id,
+    sandbox_builder, show_door, shown,
 };
 use crate::mount::Report;
+use crate::run_directory::{RunDirectory, TALK};
 use crate::vault::Vault;
 
 /// How long bash may take to read a line.
 const READING: Duration = Duration::from_secs(10);
 
-/// What bash ends with when it cannot read a line.
+/// The status of bash when it cannot parse a line.
 const UNREAD: i32 = 2;
 
 /// A session that has not ended.
 pub(super) struct Live {
     id: String,
     vault: Vault,
-    request: ExecRequest,
-    /// What the session has, and with it every command.
+    request: RunSpec,
+    /// The grants of the session, and of every command.
     granted: Capabilities,
     rules: Option<Rules>,
     cwd: PathBuf,
     isolation: String,
-    inside: Inside,
+    inside: InnerProgram,
     report: Report,
     /// The environment that the shell was started with.
     start: Vec<(OsString, OsString)>,
     shell: Shell,
-    door: Option<Staffed>,
+    door: Option<ServedDoor>,
     home: Option<HomeView>,
-    workspace: Workspace,
+    root: Option<ImageRoot>,
+    workspace: MountedVault,
     /// The state after the last command.
     last: SnapshotId,
 }
 
 impl Live {
-    pub fn start(
+    pub(super) fn start(
         id: &str,
         vault: &Vault,
-        request: ExecRequest,
+        request: RunSpec,
         granted: Capabilities,
         directory: RunDirectory,
-        (inside, door): (Inside, Option<Arc<dyn InnerDoor + Send>>),
+        (inside, door): (InnerProgram, Option<Arc<dyn InnerDoor + Send>>),
         report: &Report,
-    ) -> Result<Live, SessionError> {
+    ) -> Result<Live, SessionStartError> {
         let request = request.placed(vault.own_path()?);
-        let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
-        let home = vault.home_view(&request, granted.write, directory.place(), report)?;
+        let rules = request
+            .rules
+            .clone()
+            .map(Rules::shared)
+            .transpose()
+            .map_err(Error::from)?;
+        let home = vault
+            .runs()
+            .home_view(&request, granted.write, directory.place(), report)?;
+        let root = vault
+            .image()
+            .mount_root(&request, granted.write, id, &inside, report)?;
         let talk = directory.place().join(TALK);
         let options = mount_options(&request, !granted.write);
-        let workspace = Workspace::mount(vault, directory, &options, report)?;
+        let workspace = MountedVault::mount(vault, directory, &options, report)?;
         // A session without a door lacks only that.
-        let door = door.and_then(|door| Staffed::open(&workspace.door_place(), door).ok());
-        let place = (&workspace, home.as_ref());
-        let started = start_shell(vault, &request, &granted, place, talk, inside.clone(), door.is_some());
-        let Started { shell, isolation, env: start, last } = match started {
+        let door = door.and_then(|door| {
+            let scope = DoorScope::of(&request, &granted).ok()?;
+            ServedDoor::open(&workspace.door_place(), door, scope).ok()
+        });
+        let place = (&workspace, home.as_ref(), root.as_ref());
+        let started = start_shell(
+            vault,
+            &request,
+            &granted,
+            place,
+            talk,
+            inside.clone(),
+            door.is_some(),
+        );
+        let StartedShell {
+            shell,
+            isolation,
+            env: start,
+            last,
+        } = match started {
             Ok(started) => started,
             Err(error) => {
                 drop(door);
                 drop(home);
-                workspace.end(EXEC, id, &mut Lingering::default())?;
+                let mut lingering = AfterRun::default();
+                let root_ended = root.map(|root| root.end(id, &mut lingering)).transpose();
+                workspace.end(EXEC, id, &mut lingering)?;
+                root_ended?;
                 return Err(error);
             }
         };
@@ -103,95 +135,113 @@ impl Live {
             shell,
             door,
             home,
+            root,
             workspace,
             last,
         })
     }
 
-    pub fn shell(&self) -> &Shell {
+    pub(super) fn shell(&self) -> &Shell {
         &self.shell
     }
 
-    /// Runs a command. The answer says whether it was the last one.
-    pub fn exec(
+    /// Runs a command. The answer states whether it was the last one.
+    pub(super) fn exec(
         &mut self,
         command: SessionCommand,
         caller: &UnixStream,
-        events: &mut dyn FnMut(Event<'_>),
-    ) -> Envelope {
-        let mut request = self.request_of(command);
+        events: &mut dyn FnMut(RunEvent<'_>),
+    ) -> FinishedRun {
+        let spec = self.spec_of(command);
+        // Asked of the shell, because earlier commands may have changed it.
         let cwd = self.shell.cwd().unwrap_or_else(|| self.cwd.clone());
-        let name = self.vault.name().map(|name| name.to_string()).unwrap_or_default();
-        let body = RequestBody::of(&request, name.clone(), &cwd);
-        let mut result = RunResult {
-            run: run_id(),
-            session: Some(self.id.clone()),
-            session_ended: Some(false),
-            vault: name,
-            ..RunResult::default()
-        };
-        let found = classify(&request.command);
-        // The policy that is stored now decides, whatever was when the session began.
-        match self.vault.with_policy(&request) {
-            Ok(decided) => request = decided.into_owned(),
-            Err(error) => return Envelope::new(body, Some(result), Some((&error).into())),
+        let vault = self.vault.clone();
+        let name = vault.name().map(|name| name.to_string()).unwrap_or_default();
+        let request = RequestBody::of(&spec, name.clone(), &cwd);
+        let mut core = RunCore::new(&vault, RunOutcome::new(run_id(), name).in_session(&self.id));
+        let done = self.decide_and_run(&mut core, spec, &cwd, caller, events);
+        FinishedRun {
+            request,
+            outcome: core.outcome,
+            error: done.err(),
+            after: core.after,
         }
-        let policy = request.policy.clone().unwrap_or_else(Policy::built_in);
-        // Without what was answered for always: an answer holds for what the person saw as well.
-        let decision = policy.decide_within(&found, &self.granted, true);
-        let is_asked = !matches!(decision.action, Action::Allow | Action::AllowWithCheckpoint);
-        if is_asked && self.is_unread(&request, &decision, caller, events, &mut result) {
-            return Envelope::new(body, Some(result), None);
-        }
-        if is_asked {
-            self.fix_values(&mut request);
-        }
-        let permit = self.vault.permit_at_once(&request, &cwd, &found, &self.granted, &mut result);
-        let done = permit.and_then(|permit| match is_asked {
-            true => self.run_apart(&request, &permit, &cwd, caller, events, &mut result),
-            false => self.run(&request, &permit, caller, events, &mut result),
-        });
-        Envelope::new(body, Some(result), done.err().map(|failed| failed.body()))
     }
 
-    /// For the audit log: what the session has.
-    pub fn noted(&self, rules: Option<&[Rule]>) -> String {
+    fn decide_and_run(
+        &mut self,
+        core: &mut RunCore<'_>,
+        spec: RunSpec,
+        cwd: &Path,
+        caller: &UnixStream,
+        events: &mut dyn FnMut(RunEvent<'_>),
+    ) -> Result<(), RunError> {
+        let found = classify(&spec.command);
+        // The policy that is stored now decides, whatever was when the session began.
+        let mut spec = core.vault.policy().apply_to(&spec)?.into_owned();
+        let policy = spec.policy.clone().unwrap_or_else(Policy::built_in);
+        // Without permanent answers: each is valid only for what the person saw as well.
+        let decision = policy.decide_within(&found, &self.granted, true);
+        let is_asked = !matches!(
+            decision.action,
+            PolicyAction::Allow | PolicyAction::AllowWithCheckpoint
+        );
+        if is_asked && self.is_unread(core, &spec, &decision, caller, events) {
+            return Ok(());
+        }
+        // The request gets the shell's values now, so that what is approved is what runs.
+        if is_asked {
+            self.fix_values(&mut spec);
+        }
+        let permit = core.permit_at_once(&spec, cwd, &found, &self.granted)?;
+        if is_asked {
+            self.run_apart(core, &spec, &permit, cwd, caller, events)
+        } else {
+            self.run(core, &spec, &permit, caller, events)
+        }
+    }
+
+    /// The grants of the session, for the audit log.
+    pub(super) fn noted(&self, rules: Option<&[Rule]>) -> String {
         GrantedBody::from(&self.granted).noted(&self.isolation, rules)
     }
 
-    /// The answer to somebody for whom there is no room now.
-    pub fn busy(id: &str, request: &ExecRequest, command: SessionCommand, vault: &Vault) -> Envelope {
-        let request = ExecRequest { command: command.command, ..request.clone() };
+    /// The answer to a client for which there is no room now.
+    pub(super) fn busy(id: &str, request: &RunSpec, command: SessionCommand, vault: &Vault) -> FinishedRun {
+        let spec = RunSpec {
+            command: command.command,
+            ..request.clone()
+        };
         let name = vault.name().map(|name| name.to_string()).unwrap_or_default();
-        let cwd = request.placed(vault.own_path().unwrap_or_default()).working_directory();
-        let body = RequestBody::of(&request, name.clone(), &cwd);
-        let result = RunResult {
-            run: run_id(),
-            session: Some(id.to_owned()),
-            session_ended: Some(false),
-            vault: name,
-            ..RunResult::default()
-        };
-        let error = ErrorBody {
-            code: "session_busy".to_owned(),
-            message: format!("session '{id}' is running another command"),
-            hint: Some("--wait waits for its end".to_owned()),
-        };
-        Envelope::new(body, Some(result), Some(error))
+        let cwd = spec
+            .placed(vault.own_path().unwrap_or_default())
+            .working_directory();
+        FinishedRun {
+            request: RequestBody::of(&spec, name.clone(), &cwd),
+            outcome: RunOutcome::new(run_id(), name).in_session(id),
+            error: Some(RunError::Refused(Refused {
+                code: "session_busy",
+                message: format!("session '{id}' is running another command"),
+                hint: Some(Hint::WaitForSession),
+            })),
+            after: AfterRun::default(),
+        }
     }
 
-    /// Whether a command that would not run by itself is one that bash cannot read anyway. Then nobody is asked about it:
-    /// what bash says is the answer, and nothing was run.
+    /// Whether a command that needs approval cannot be parsed by bash anyway. Then no approval is requested:
+    /// bash's message is the answer, and nothing was run.
     fn is_unread(
         &mut self,
-        request: &ExecRequest,
-        decision: &Decision,
+        core: &mut RunCore<'_>,
+        request: &RunSpec,
+        decision: &PolicyDecision,
         caller: &UnixStream,
-        events: &mut dyn FnMut(Event<'_>),
-        result: &mut RunResult,
+        events: &mut dyn FnMut(RunEvent<'_>),
     ) -> bool {
-        let Command::Shell(line) = &request.command else { return false };
-        let turn = Turn {
+        let Command::Shell(line) = &request.command else {
+            return false;
+        };
+        let turn = ShellTurn {
             // Turned round, so that `set -e` does not care.
             text: b"! \\builtin command /bin/bash -n",
             stdin: Some(line.as_bytes()),
@@ -201,19 +251,27 @@ impl Live {
         };
         let answer = self.shell.aside(turn, events);
         let is_unread =
-            |answer: &Answer| matches!(answer.end, TurnEnd::Status(0)) && answer.stopped.is_none();
-        let Some(answer) = answer.ok().filter(is_unread) else { return false };
-        result.take_turn(&answer);
-        result.exit_code = Some(UNREAD);
-        result.audit_head = self.vault.note_refusal(request, result, decision).ok();
-        result.decision = Some(decision.clone());
+            |answer: &TurnAnswer| matches!(answer.end, TurnEnd::Status(0)) && answer.stopped.is_none();
+        let Some(answer) = answer.ok().filter(is_unread) else {
+            return false;
+        };
+        core.outcome.process = Some(ProcessOutcome {
+            end: CommandEnd::Exited(UNREAD),
+            ..ProcessOutcome::of_turn(answer)
+        });
+        core.record_refusal(request, decision);
+        core.outcome.decision = Some(decision.clone());
         true
     }
 
-    fn request_of(&self, command: SessionCommand) -> ExecRequest {
-        let mut request =
-            ExecRequest { command: command.command, stdin: command.stdin, ..self.request.clone() };
-        // What is allowed here is allowed here alone: the shell of another session may mean other programs by it.
+    fn spec_of(&self, command: SessionCommand) -> RunSpec {
+        let mut request = RunSpec {
+            command: command.command,
+            stdin: command.stdin,
+            ..self.request.clone()
+        };
+        // A permission here is valid only here: in the shell of another session the same words may mean other
+        // programs.
         request.session = Some(self.id.clone());
         request.limits.timeout = command.timeout.or(request.limits.timeout);
         request
@@ -221,15 +279,15 @@ impl Live {
 
     fn run(
         &mut self,
-        request: &ExecRequest,
+        core: &mut RunCore<'_>,
+        request: &RunSpec,
         permit: &Permit,
         caller: &UnixStream,
-        events: &mut dyn FnMut(Event<'_>),
-        result: &mut RunResult,
-    ) -> Result<(), Failed> {
-        let (before, seq) = self.begin(request, permit, result)?;
+        events: &mut dyn FnMut(RunEvent<'_>),
+    ) -> Result<(), RunError> {
+        let before = self.begin(core, request, permit)?;
         let text = text_of(&request.command);
-        let turn = Turn {
+        let turn = ShellTurn {
             text: &text,
             stdin: request.stdin.as_deref(),
             timeout: request.limits.timeout,
@@ -237,68 +295,77 @@ impl Live {
             caller: Some(caller.as_fd()),
         };
         let answer = self.shell.run(turn, events);
-        if answer.is_err() {
-            result.session_ended = Some(true);
+        // An error counts as an end as well: the state of the shell is unknown then.
+        let is_over = !matches!(&answer, Ok(answer) if matches!(answer.end, TurnEnd::Status(_)));
+        core.outcome
+            .turn
+            .iter_mut()
+            .for_each(|turn| turn.is_over = is_over);
+        let answer = answer?;
+        if let TurnEnd::Over(outcome) = &answer.end {
+            core.outcome.isolation = Some(outcome.isolation.to_string());
         }
-        let answer = answer.map_err(Failed::Launch)?;
-        note_end(result, &answer);
-        self.finish(request, permit, (before, seq), result)
+        core.outcome.process = Some(ProcessOutcome::of_turn(answer));
+        self.finish(core, request, permit, before)
     }
 
-    /// What comes before a command.
+    /// The steps before a command.
     fn begin(
         &mut self,
-        request: &ExecRequest,
+        core: &mut RunCore<'_>,
+        request: &RunSpec,
         permit: &Permit,
-        result: &mut RunResult,
-    ) -> Result<(SnapshotId, u64), Failed> {
-        let (before, seq) = self.vault.prepare(request, permit, &self.workspace, result)?;
-        let background = changed_files(&self.vault, self.last, before, self.rules.as_ref())?;
-        result.background_changed_files = Some(background);
-        result.mountpoint = Some(request.place_shown());
-        result.isolation = Some(self.isolation.clone());
-        result.granted = Some((&self.granted).into());
-        Ok((before, seq))
+    ) -> Result<StateBefore, RunError> {
+        let before = core.prepare(request, permit, &self.workspace)?;
+        let background = changed_files(&self.vault, self.last, before.snapshot, self.rules.as_ref())?;
+        let outcome = &mut core.outcome;
+        outcome
+            .turn
+            .iter_mut()
+            .for_each(|turn| turn.background = Some(background.clone()));
+        outcome.place = Some(request.place_shown());
+        outcome.isolation = Some(self.isolation.clone());
+        outcome.granted = Some(self.granted.clone());
+        Ok(before)
     }
 
-    /// What comes after a command, however it ended.
+    /// The steps after a command, however it ended.
     fn finish(
         &mut self,
-        request: &ExecRequest,
+        core: &mut RunCore<'_>,
+        request: &RunSpec,
         permit: &Permit,
-        (before, seq): (SnapshotId, u64),
-        result: &mut RunResult,
-    ) -> Result<(), Failed> {
-        let detail = format!("{} {}", result.run, shown(request));
+        before: StateBefore,
+    ) -> Result<(), RunError> {
+        let detail = format!("{} {}", core.outcome.run, shown(request));
         let after = self.workspace.save(EXEC, &detail)?;
         self.last = after;
-        result.snapshot_after = Some(after.to_string());
-        result.changed_files = changed_files(&self.vault, before, after, self.rules.as_ref())?;
-        self.vault.note_run(request, result, &permit.decision, seq)
+        core.outcome.after = Some(after);
+        core.outcome.changed_files = changed_files(&self.vault, before.snapshot, after, self.rules.as_ref())?;
+        core.record(request, &permit.decision, before)?;
+        core.check_server()
     }
 
     /// Ends the shell and everything in its sandbox, and unmounts the vault. Others may still need this process for it.
-    pub fn end(self) -> Result<Lingering> {
-        // How it ended is of no interest any more; that it did is certain.
+    pub(super) fn end(self) -> Result<AfterRun> {
+        // How it ended is irrelevant; that it did is certain.
         drop(self.shell.end());
+        // Before the vault is unmounted: a request in progress may still use it.
         drop(self.door);
         drop(self.home);
-        let mut lingering = Lingering::default();
+        let mut lingering = AfterRun::default();
+        let root = self
+            .root
+            .map(|root| root.end(&self.id, &mut lingering))
+            .transpose();
         self.workspace.end(EXEC, &self.id, &mut lingering)?;
+        root?;
         Ok(lingering)
     }
 }
 
-fn note_end(result: &mut RunResult, answer: &Answer) {
-    if let TurnEnd::Over(outcome) = &answer.end {
-        result.take(outcome);
-        result.session_ended = Some(true);
-    }
-    result.take_turn(answer);
-}
-
 /// A shell that was started.
-struct Started {
+struct StartedShell {
     shell: Shell,
     isolation: String,
     env: Vec<(OsString, OsString)>,
@@ -307,36 +374,47 @@ struct Started {
 
 fn start_shell(
     vault: &Vault,
-    request: &ExecRequest,
+    request: &RunSpec,
     granted: &Capabilities,
-    (workspace, home): (&Workspace, Option<&HomeView>),
+    (workspace, home, root): (&MountedVault, Option<&HomeView>, Option<&ImageRoot>),
     talk: PathBuf,
-    inside: Inside,
+    inside: InnerProgram,
     has_door: bool,
-) -> Result<Started, SessionError> {
-    let bubblewrap = Bubblewrap::new(inside);
-    let version = bubblewrap.version()?.to_owned();
+) -> Result<StartedShell, SessionStartError> {
+    let builder = sandbox_builder(vault, request, inside, (Some(workspace), root))?;
+    let isolation = builder.isolation()?.to_string();
+    // The state with which the first command is compared.
     let before = workspace.settle()?;
     let cwd = request.working_directory();
-    let plan = vault.plan(request, &workspace.mountpoint(), &cwd, granted, before, home);
-    let mut plan = plan.map_err(|failed| match failed {
-        Failed::Library(error) => SessionError::Library(error),
-        Failed::Launch(error) => SessionError::Launch(error),
-        Failed::PermitGone => SessionError::Library(Error::Contended { key: "approval".into() }),
-        Failed::Refused(refusal) => SessionError::Library(Error::BadRequest { reason: refusal.message }),
-    })?;
+    let plan = vault.runs().plan(
+        request,
+        &workspace.mountpoint(),
+        &cwd,
+        granted,
+        before,
+        (home, root),
+    );
+    let mut plan = plan.map_err(SessionStartError::from)?;
     if has_door {
         show_door(&mut plan, &workspace.door_place());
     }
-    let made = Directory::make(&talk);
-    let directory =
-        made.map_err(|source| Error::Host { action: "making", place: talk.display().to_string(), source })?;
+    let made = PipeDirectory::make(&talk);
+    let directory = made.map_err(|source| Error::Host {
+        action: "making",
+        place: talk.display().to_string(),
+        source,
+    })?;
     let env = plan.env.clone();
-    let shell = Shell::start(bubblewrap, plan, directory)?;
-    Ok(Started { shell, isolation: format!("bubblewrap {version}"), env, last: before })
+    let shell = Shell::start(builder, plan, directory)?;
+    Ok(StartedShell {
+        shell,
+        isolation,
+        env,
+        last: before,
+    })
 }
 
-/// What bash is to read. Words are quoted, each of them: none is an alias, a pattern or a name of a variable.
+/// The text for bash. Each word is quoted: none is an alias, a pattern or a name of a variable.
 fn text_of(command: &Command) -> Vec<u8> {
     match command {
         Command::Shell(line) => line.clone().into_bytes(),
@@ -348,6 +426,7 @@ fn quoted(word: &OsString) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for byte in word.as_bytes() {
         match byte {
+            // Within single quotes nothing can be escaped: they are closed and opened again.
             b'\'' => quoted.extend_from_slice(b"'\\''"),
             other => quoted.push(*other),
         }
@@ -362,9 +441,14 @@ mod tests {
 
     #[test]
     fn words_are_read_by_a_shell_as_they_are() {
-        let words = ["echo", "it's", "$HOME", "a b", "", "*", "\n"].map(OsString::from).to_vec();
+        let words = ["echo", "it's", "$HOME", "a b", "", "*", "\n"]
+            .map(OsString::from)
+            .to_vec();
         let text = text_of(&Command::Argv(words));
-        assert_eq!(String::from_utf8(text).unwrap(), "'echo' 'it'\\''s' '$HOME' 'a b' '' '*' '\n'");
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "'echo' 'it'\\''s' '$HOME' 'a b' '' '*' '\n'"
+        );
         assert_eq!(text_of(&Command::Shell("a | b".into())), b"a | b");
     }
 }

@@ -1,7 +1,7 @@
-//! What the shell of a session holds that an approved command needs: the values of variables, as the shell tells them.
+//! The values in the shell of a session that an approved command needs: variables, as the shell reports them.
 //!
-//! The shell is the agent's and may tell anything. What it tells is shown to the person who is asked, and is what the
-//! command runs with, in a shell of its own; so that there is nothing to gain by a lie.
+//! The agent controls the shell, which may report anything. The reported values are shown to the person who
+//! is asked, and the command runs with them, in a separate shell; so a lie gains nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,25 +9,35 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use avfs_exec::classify::{Command, named_variables, steers_programs};
 
-/// How many variables are carried over, and how many bytes of them: what a person can look through.
+use crate::exec::inner_environment::{DOOR_VARIABLE, TASK_VARIABLE, VAULT_VARIABLE};
+
+/// How many variables are passed on, and how many bytes of them: as much as a person can read.
 const MOST: usize = 64;
 const MOST_BYTES: usize = 32 << 10;
 
-/// Variables of the shell itself, and those that the sandbox sets for each run anew.
-const NOT_CARRIED: [&str; 8] =
-    ["_", "PWD", "OLDPWD", "SHLVL", "AVFS_VAULT", "AVFS_DOOR", "AVFS_TASK", "NODE_USE_ENV_PROXY"];
+/// Variables of the shell itself, and those that the sandbox sets for each run.
+const NOT_CARRIED: [&str; 8] = [
+    "_",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    VAULT_VARIABLE,
+    DOOR_VARIABLE,
+    TASK_VARIABLE,
+    "NODE_USE_ENV_PROXY",
+];
 
 /// The values that a command is run with.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
-    /// Those that the command names and that differ from what the session was started with.
+    /// Variables that the command names and that differ from the session's initial values.
     pub carried: Vec<(OsString, OsString)>,
-    /// The names of others that differ, which it does not have: any of them may decide what a program does.
+    /// The names of others that differ, which are not passed on: any of them may affect a program.
     pub left_out: Vec<String>,
 }
 
-/// What the shell is told to print: what it exports, and the variables that the command names, each with a NUL behind it.
-/// Turned round, so that `set -e` does not care.
+/// The commands for the shell to print its exported variables, and the variables that the command names, each
+/// followed by a NUL. Negated, so that `set -e` has no effect.
 pub(super) fn question(command: &Command) -> Vec<u8> {
     let mut text = "! { \\builtin command /usr/bin/env -0".to_owned();
     for name in named(command) {
@@ -39,7 +49,7 @@ pub(super) fn question(command: &Command) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The variables that a command names, as far as they are looked at.
+/// The variables that a command names, up to a limit.
 fn named(command: &Command) -> Vec<String> {
     match command {
         Command::Shell(line) => named_variables(line).into_iter().take(MOST).collect(),
@@ -48,17 +58,22 @@ fn named(command: &Command) -> Vec<String> {
 }
 
 impl Values {
-    /// Of a shell that did not tell, or told too much.
+    /// For a shell that did not answer, or sent too much.
     pub(super) fn unknown() -> Values {
-        Values { carried: Vec::new(), left_out: vec!["all variables of its shell".to_owned()] }
+        Values {
+            carried: Vec::new(),
+            left_out: vec!["all variables of its shell".to_owned()],
+        }
     }
 
-    /// Reads what the shell told; `None` if it is too much for anybody to look through.
+    /// Parses the shell's answer; `None` if it is too much for a person to read.
     pub(super) fn read(told: &[u8], start: &[(OsString, OsString)], command: &Command) -> Option<Values> {
         let named = named(command);
         let mut last = BTreeMap::new();
         for entry in told.split(|byte| *byte == 0) {
-            let Some(at) = entry.iter().position(|byte| *byte == b'=') else { continue };
+            let Some(at) = entry.iter().position(|byte| *byte == b'=') else {
+                continue;
+            };
             let (name, value) = (&entry[..at], &entry[at + 1..]);
             if is_name(name) {
                 last.insert(name.to_vec(), value.to_vec());
@@ -81,7 +96,9 @@ impl Values {
                 continue;
             }
             bytes += name.len() + value.len();
-            values.carried.push((OsStr::from_bytes(&name).to_owned(), OsString::from_vec(value)));
+            values
+                .carried
+                .push((OsStr::from_bytes(&name).to_owned(), OsString::from_vec(value)));
         }
         if let Some(more) = values.left_out.len().checked_sub(MOST).filter(|more| *more > 0) {
             values.left_out.truncate(MOST);
@@ -94,7 +111,9 @@ impl Values {
 fn is_name(name: &[u8]) -> bool {
     let is_first = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
     name.first().is_some_and(is_first)
-        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
 #[cfg(test)]
@@ -109,8 +128,13 @@ mod tests {
                      BASH_ENV=x\0HTTPS_PROXY=x\0_=y\0NODE_OPTIONS=-r x\0no equals sign\0URL=https://c\0";
         let values = Values::read(told, &start, &curl).unwrap();
         assert_eq!(values.carried, [("URL".into(), "https://c".into())]);
-        assert_eq!(values.left_out, ["BASH_ENV", "LD_PRELOAD", "NODE_OPTIONS", "PATH"]);
-        let flood: Vec<u8> = (0..100).flat_map(|number| format!("V{number}=x\0").into_bytes()).collect();
+        assert_eq!(
+            values.left_out,
+            ["BASH_ENV", "LD_PRELOAD", "NODE_OPTIONS", "PATH"]
+        );
+        let flood: Vec<u8> = (0..100)
+            .flat_map(|number| format!("V{number}=x\0").into_bytes())
+            .collect();
         let values = Values::read(&[&flood[..], b"URL=u\0"].concat(), &start, &curl).unwrap();
         assert_eq!((values.carried.len(), values.left_out.len()), (1, MOST + 1));
         assert_eq!(values.left_out.last().unwrap(), "36 more");

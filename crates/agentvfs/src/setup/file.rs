@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use avfs_core::TreePath;
-use avfs_core::rules::{Level, Origin, Rule};
+use avfs_core::rules::{Level, Rule, RuleOrigin};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -24,12 +24,14 @@ const PRIORITY: i32 = 100;
 type Key<'i> = Spanned<Cow<'i, str>>;
 type Value<'i> = Spanned<DeValue<'i>>;
 
-/// Reads the section of a file; `None` if it has none. What else stands in the file is none of its business.
-pub fn parse(place: &str, text: &str) -> Result<Option<Setup>, SetupFault> {
-    let reader = Reader(TomlText::new(place, text));
+/// Reads the section of a file; `None` if it has none. Other sections are ignored.
+pub(super) fn parse(place: &str, text: &str) -> Result<Option<Setup>, SetupFault> {
+    let reader = SetupFileReader(TomlText::new(place, text));
     let table = DeTable::parse(text)
         .map_err(|error| reader.fault(error.span().map_or(0, |span| span.start), error.message()))?;
-    let Some(value) = table.get_ref().get(SECTION) else { return Ok(None) };
+    let Some(value) = table.get_ref().get(SECTION) else {
+        return Ok(None);
+    };
     let section = reader.table(SECTION, value)?;
     reader.check_keys(section, &[COMMANDS, FILES])?;
     let mut setup = Setup::default();
@@ -42,11 +44,15 @@ pub fn parse(place: &str, text: &str) -> Result<Option<Setup>, SetupFault> {
     Ok(Some(setup))
 }
 
-struct Reader<'a>(TomlText<'a>);
+struct SetupFileReader<'a>(TomlText<'a>);
 
-impl Reader<'_> {
+impl SetupFileReader<'_> {
     fn fault(&self, offset: usize, reason: impl ToString) -> SetupFault {
-        SetupFault { place: self.0.place_of(offset), reason: reason.to_string(), hint: None }
+        SetupFault {
+            place: self.0.place_of(offset),
+            reason: reason.to_string(),
+            hint: None,
+        }
     }
 
     fn table<'t, 'i>(&self, name: &str, value: &'t Value<'i>) -> Result<&'t DeTable<'i>, SetupFault> {
@@ -64,13 +70,18 @@ impl Reader<'_> {
         let Some(key) = unknown else { return Ok(()) };
         let name = avfs_core::printable(key.get_ref().as_bytes());
         let hint = closest(key.get_ref(), known.iter().copied()).map(did_you_mean);
-        Err(SetupFault { hint, ..self.fault(key.span().start, format!("unknown key '{name}'")) })
+        Err(SetupFault {
+            hint,
+            ..self.fault(key.span().start, format!("unknown key '{name}'"))
+        })
     }
 
     fn commands(&self, value: &Value<'_>) -> Result<Vec<String>, SetupFault> {
         let wrong = || self.fault(value.span().start, "'commands' is to be a list of shell commands");
         let list = value.get_ref().as_array().ok_or_else(wrong)?;
-        list.iter().map(|command| Ok(self.text(COMMANDS, command)?.to_owned())).collect()
+        list.iter()
+            .map(|command| Ok(self.text(COMMANDS, command)?.to_owned()))
+            .collect()
     }
 
     fn files(&self, value: &Value<'_>, setup: &mut Setup) -> Result<(), SetupFault> {
@@ -88,7 +99,10 @@ impl Reader<'_> {
                 setup.rules.push(self.rule(key, level)?);
                 let path = TreePath::parse(key.get_ref().as_bytes());
                 let path = path.map_err(|bad| self.fault(key.span().start, bad))?;
-                setup.files.push(GivenFile { path, from: host_path(from) });
+                setup.files.push(GivenFile {
+                    path,
+                    from: host_path(from),
+                });
             }
         }
         Ok(())
@@ -98,11 +112,14 @@ impl Reader<'_> {
         let text = self.text(LEVEL, value)?;
         let level: Level = text.parse().map_err(|bad: avfs_core::rules::BadLevel| {
             let hint = closest(text, Level::ALL.iter().map(|level| level.as_str())).map(did_you_mean);
-            SetupFault { hint, ..self.fault(value.span().start, bad) }
+            SetupFault {
+                hint,
+                ..self.fault(value.span().start, bad)
+            }
         })?;
         let rule = Rule::parse(&format!("{}={level}@{PRIORITY}", key.get_ref()));
         let rule = rule.map_err(|bad| self.fault(key.span().start, bad))?;
-        Ok(rule.with_origin(Origin::new(&self.0.place_of(key.span().start))))
+        Ok(rule.with_origin(RuleOrigin::new(&self.0.place_of(key.span().start))))
     }
 }
 
@@ -125,13 +142,20 @@ mod tests {
     #[track_caller]
     fn check_fault(text: &str, expected: &str) {
         let fault = parse("avfs.toml", text).unwrap_err();
-        let hint = fault.hint.as_deref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let hint = fault
+            .hint
+            .as_deref()
+            .map(|hint| format!(" ({hint})"))
+            .unwrap_or_default();
         assert_eq!(format!("{fault}{hint}"), expected);
     }
 
     #[test]
     fn a_file_without_the_section_has_no_setup() {
-        assert_eq!(parse("avfs.toml", "vault = \"web\"\n[rules]\nx = 1").unwrap(), None);
+        assert_eq!(
+            parse("avfs.toml", "vault = \"web\"\n[rules]\nx = 1").unwrap(),
+            None
+        );
     }
 
     #[test]
@@ -148,11 +172,17 @@ mod tests {
         let rules: Vec<String> = setup.rules.iter().map(Rule::to_string).collect();
         assert_eq!(rules, [".env*=read@100", "/a/key=view@100"]);
         let path = TreePath::parse(b"/a/key").unwrap();
-        assert_eq!(setup.files, [GivenFile { path, from: "dev.key".into() }]);
+        assert_eq!(
+            setup.files,
+            [GivenFile {
+                path,
+                from: "dev.key".into()
+            }]
+        );
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place() {
+    fn error_is_reported_with_its_position() {
         check_fault(
             "[setup]\ncomands = []",
             "avfs.toml:2:1: unknown key 'comands' (did you mean 'commands'?)",
@@ -161,7 +191,10 @@ mod tests {
             "[setup]\ncommands = \"x\"",
             "avfs.toml:2:12: 'commands' is to be a list of shell commands",
         );
-        check_fault("[setup.files]\n\"a\" = { level = \"read\" }", "avfs.toml:2:7: a file needs 'from'");
+        check_fault(
+            "[setup.files]\n\"a\" = { level = \"read\" }",
+            "avfs.toml:2:7: a file needs 'from'",
+        );
         check_fault("setup = 1", "avfs.toml:1:9: 'setup' is to be a section");
         let fault = parse("avfs.toml", "[setup.files]\n\".env\" = \"raed\"").unwrap_err();
         assert_eq!(

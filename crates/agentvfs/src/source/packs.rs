@@ -23,23 +23,46 @@ const PACKS: &str = ".git/objects/pack";
 /// Follows the packs of a repository until it is dropped.
 pub(crate) struct FollowingPacks {
     thread: Option<JoinHandle<()>>,
-    /// Closed, it tells the thread to end.
+    /// Closing it ends the thread.
     going_on: Option<UnixStream>,
+    watching: Arc<OwnedFd>,
 }
 
+/// The watch of a directory of the host. The kernel takes some ten milliseconds to end it, for which the
+/// dropping thread waits.
+pub(crate) struct PackWatch(#[expect(dead_code, reason = "held for its drop")] Arc<OwnedFd>);
+
 impl FollowingPacks {
-    /// `None` if the vault is no task of a repository, or the host's packs cannot be watched.
-    pub fn start(open: &Arc<OpenVault>) -> Option<FollowingPacks> {
+    /// `None` if the vault is not a task of a repository, or the host's packs cannot be watched.
+    pub(crate) fn start(open: &Arc<OpenVault>) -> Option<FollowingPacks> {
         let task = Task::of(open.vault().clone()).ok()?;
         let root = task.root();
-        let watching = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-        inotify::add_watch(&watching, root.join(PACKS), WatchFlags::CREATE | WatchFlags::MOVED_TO).ok()?;
-        let source = open.vault().store().source_for(root).ok()?;
+        let watching = Arc::new(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?);
+        inotify::add_watch(
+            &*watching,
+            root.join(PACKS),
+            WatchFlags::CREATE | WatchFlags::MOVED_TO,
+        )
+        .ok()?;
+        let source = open.vault().store().projects().source_for(root).ok()?;
         let (going_on, ended) = UnixStream::pair().ok()?;
-        let packs = Packs { open: Arc::clone(open), source };
+        let packs = Packs {
+            open: Arc::clone(open),
+            source,
+        };
         let thread = std::thread::Builder::new().name("git-packs".into());
-        let thread = thread.spawn(move || packs.follow(&watching, &ended)).ok()?;
-        Some(FollowingPacks { thread: Some(thread), going_on: Some(going_on) })
+        let watched = Arc::clone(&watching);
+        let thread = thread.spawn(move || packs.follow(&watched, &ended)).ok()?;
+        Some(FollowingPacks {
+            thread: Some(thread),
+            going_on: Some(going_on),
+            watching,
+        })
+    }
+
+    /// Stops following. The result can be dropped where the delay does not matter.
+    pub(crate) fn stop(self) -> PackWatch {
+        PackWatch(Arc::clone(&self.watching))
     }
 }
 
@@ -60,9 +83,12 @@ struct Packs {
 impl Packs {
     fn follow(&self, watching: &OwnedFd, ended: &UnixStream) {
         loop {
-            // What cannot be added now may be with the next pack; without it, the task is as it was.
+            // A failure may be repaired with the next pack; without it, the task is unchanged.
             let _ = self.add_missing();
-            let mut both = [PollFd::new(watching, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+            let mut both = [
+                PollFd::new(watching, PollFlags::IN),
+                PollFd::new(ended, PollFlags::IN),
+            ];
             match poll(&mut both, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
@@ -81,7 +107,7 @@ impl Packs {
         let _pin = store.objects().store().pin()?;
         let mut listed = store.objects().list_now(self.source, &directory)?;
         listed.retain(|(name, _)| is_of_pack(name));
-        // git takes a pack for there when its index is.
+        // git recognises a pack by its index.
         listed.sort_by_key(|(name, _)| name.as_bytes().ends_with(b".idx"));
         for (name, entry) in listed {
             if self.open.tree().lookup(parent.ino, &name).is_err() {

@@ -1,4 +1,4 @@
-//! The side of those who look at a run: its terminal, its output, its end.
+//! The side of the clients of a run: its terminal, its output, its end.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,11 +12,11 @@ use rustix::net::SendFlags;
 
 use super::output::RunOutput;
 use super::record::{self, RunRecord};
-use super::wire::{Frames, Joined, Kind, Request, WindowSize, frame};
+use super::wire::{Frames, Joined, RunFrameKind, RunRequest, WindowSize, frame};
 use crate::control::place;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TaskError};
 
-/// A run of a task: one that goes on under another process, or one that has ended.
+/// A run of a task: an active one under another process, or one that has ended.
 #[derive(Clone, Debug)]
 pub struct TaskRun {
     record: RunRecord,
@@ -26,9 +26,14 @@ pub struct TaskRun {
 
 impl TaskRun {
     pub(super) fn new(record: RunRecord, place: PathBuf, patience: Duration) -> TaskRun {
-        TaskRun { record, place, patience }
+        TaskRun {
+            record,
+            place,
+            patience,
+        }
     }
 
+    /// What is known of the run.
     pub fn record(&self) -> &RunRecord {
         &self.record
     }
@@ -37,11 +42,12 @@ impl TaskRun {
         &self.place
     }
 
+    /// Whether it has not ended.
     pub fn is_going_on(&self) -> bool {
         self.record.end.is_none()
     }
 
-    /// What is kept of its output, also after its end.
+    /// The stored part of its output, also after its end.
     pub fn output(&self) -> RunOutput {
         RunOutput::new(&self.place)
     }
@@ -49,15 +55,23 @@ impl TaskRun {
     /// Shares its terminal. Fails for a run that has ended, and for one without a terminal.
     pub fn attach(&self, size: WindowSize) -> Result<Attachment> {
         if !self.record.has_terminal {
-            return Err(Error::NoTerminalInside { task: self.record.vault.clone() });
+            return Err(Error::Task(TaskError::NoTerminal {
+                task: self.record.vault.clone(),
+            }));
         }
-        let stream = self.ask(&Request::Attach { size })?.ok_or_else(|| self.not_running())?;
+        let stream = self
+            .ask(&RunRequest::Attach { size })?
+            .ok_or_else(|| self.not_running())?;
         Ok(Attachment::new(stream))
     }
 
     /// Hears of more output, and of the end.
-    pub fn watch(&self) -> Result<Watch> {
-        Ok(Watch { stream: self.ask(&Request::Watch)?, frames: Frames::default(), place: self.place.clone() })
+    pub fn watch(&self) -> Result<TaskRunWatch> {
+        Ok(TaskRunWatch {
+            stream: self.ask(&RunRequest::Watch)?,
+            frames: Frames::default(),
+            place: self.place.clone(),
+        })
     }
 
     /// Waits for its end; nothing if it does not end in time.
@@ -74,12 +88,16 @@ impl TaskRun {
             return Err(self.not_running());
         }
         let kill_after_ms = u64::try_from(kill_after.as_millis()).unwrap_or(u64::MAX);
-        let stream = self.ask(&Request::Stop { kill_after_ms })?;
-        let watch = Watch { stream, frames: Frames::default(), place: self.place.clone() };
+        let stream = self.ask(&RunRequest::Stop { kill_after_ms })?;
+        let watch = TaskRunWatch {
+            stream,
+            frames: Frames::default(),
+            place: self.place.clone(),
+        };
         self.until_end(watch, None)?.ok_or_else(|| self.not_running())
     }
 
-    fn until_end(&self, mut watch: Watch, most: Option<Duration>) -> Result<Option<RunRecord>> {
+    fn until_end(&self, mut watch: TaskRunWatch, most: Option<Duration>) -> Result<Option<RunRecord>> {
         let until = most.map(|most| Instant::now() + most);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -92,19 +110,25 @@ impl TaskRun {
     }
 
     /// A connection to the process that supervises it; nothing if it has ended.
-    fn ask(&self, request: &Request) -> Result<Option<UnixStream>> {
-        let failed = |source| Error::RunSilent { task: self.record.vault.clone(), source };
+    fn ask(&self, request: &RunRequest) -> Result<Option<UnixStream>> {
+        let failed = |source| {
+            Error::Task(TaskError::SupervisorSilent {
+                task: self.record.vault.clone(),
+                source,
+            })
+        };
         if !self.is_going_on() {
             return Ok(None);
         }
         let Some(stream) = place::connect_in(&self.place, self.patience).map_err(failed)? else {
             return Ok(None);
         };
+        // A process of another user could have put a socket there.
         if !place::may_answer(&stream, &self.place).map_err(failed)? {
             return Err(failed(io::ErrorKind::PermissionDenied.into()));
         }
         let bytes = serde_json::to_vec(request).map_err(|error| failed(error.into()))?;
-        match send(&stream, &frame(Kind::Request, &bytes)) {
+        match send(&stream, &frame(RunFrameKind::Request, &bytes)) {
             Ok(()) => Ok(Some(stream)),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(failed(error)),
@@ -112,48 +136,54 @@ impl TaskRun {
     }
 
     fn not_running(&self) -> Error {
-        Error::NotRunning { task: self.record.vault.clone() }
+        Error::Task(TaskError::NotRunning {
+            task: self.record.vault.clone(),
+        })
     }
 }
 
-/// What is heard of a run from outside.
+/// A message of a run to a client.
 #[derive(Debug)]
 pub enum News {
     /// There is more output to read.
     Grown,
+    /// It has ended.
     Ended(Box<RunRecord>),
 }
 
-/// A connection on which a run tells of its output and its end.
-pub struct Watch {
+/// A connection on which a run reports its output and its end.
+pub struct TaskRunWatch {
     /// Nothing: it has ended.
     stream: Option<UnixStream>,
     frames: Frames,
     place: PathBuf,
 }
 
-impl Watch {
-    /// The next piece of news; nothing if there is none in time.
+impl TaskRunWatch {
+    /// The next message; `None` on a timeout.
     pub fn next(&mut self, most: Option<Duration>) -> Result<Option<News>> {
         let failed = |source| record::host("listening to the run in", &self.place, source);
         let until = most.map(|most| Instant::now() + most);
         loop {
             match self.frames.next().map_err(failed)? {
-                Some((Kind::Ended, bytes)) => {
+                Some((RunFrameKind::Ended, bytes)) => {
                     let ended = serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))?;
                     return Ok(Some(News::Ended(Box::new(ended))));
                 }
-                Some((Kind::Grown, _)) => return Ok(Some(News::Grown)),
+                Some((RunFrameKind::Grown, _)) => return Ok(Some(News::Grown)),
                 Some(_) => continue,
                 None => {}
             }
-            let Some(stream) = &self.stream else { return self.recorded_end().map(Some) };
+            let Some(stream) = &self.stream else {
+                return self.recorded_end().map(Some);
+            };
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if !is_readable(stream, left).map_err(failed)? {
                 return Ok(None);
             }
             let mut buffer = [0; 4096];
             match (&mut &*stream).read(&mut buffer) {
+                // Frames that are already buffered are still delivered; then the record tells how it ended.
                 Ok(0) => self.stream = None,
                 Ok(count) => self.frames.push(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -162,7 +192,7 @@ impl Watch {
         }
     }
 
-    /// The supervisor is gone: what it wrote down last, or nothing if it was killed.
+    /// The supervisor is gone: its last record, or nothing if it was killed.
     fn recorded_end(&self) -> Result<News> {
         let mut record =
             record::read(&self.place).map_err(|source| record::host("reading", &self.place, source))?;
@@ -171,16 +201,18 @@ impl Watch {
     }
 }
 
-/// What is heard of a run by a terminal that shares its own.
+/// A message of a run to an attached terminal.
 #[derive(Debug)]
 pub enum FromRun {
     /// From now on output is shown and keys are taken. It comes again when the terminal was too slow to be shown all.
     Joined(Joined),
+    /// Bytes for the terminal.
     Shown(Vec<u8>),
-    /// The program has stopped, as by Ctrl-Z. It goes on when it is told to.
+    /// The program has stopped, as by Ctrl-Z. It continues on request.
     Stopped,
     /// The program's terminal is gone.
     Closed,
+    /// The run has ended.
     Ended(Box<RunRecord>),
 }
 
@@ -189,23 +221,27 @@ pub enum FromRun {
 pub struct Attachment {
     stream: UnixStream,
     frames: Frames,
-    /// What the supervisor has not taken yet.
+    /// Bytes that the supervisor has not accepted yet.
     pending: Vec<u8>,
 }
 
 impl Attachment {
     fn new(stream: UnixStream) -> Attachment {
-        Attachment { stream, frames: Frames::default(), pending: Vec::new() }
+        Attachment {
+            stream,
+            frames: Frames::default(),
+            pending: Vec::new(),
+        }
     }
 
     /// Joins a run over a connection that its supervisor was given when it began.
     pub fn join(stream: UnixStream, size: WindowSize) -> io::Result<Attachment> {
-        let request = serde_json::to_vec(&Request::Attach { size })?;
-        send(&stream, &frame(Kind::Request, &request))?;
+        let request = serde_json::to_vec(&RunRequest::Attach { size })?;
+        send(&stream, &frame(RunFrameKind::Request, &request))?;
         Ok(Attachment::new(stream))
     }
 
-    /// Takes what has arrived; waits if nothing has. Answers whether the other side is still there.
+    /// Reads available bytes; waits if there are none. Returns whether the other side is still there.
     pub fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 32 << 10];
         match self.stream.read(&mut buffer) {
@@ -220,17 +256,24 @@ impl Attachment {
         }
     }
 
-    /// The next of what has arrived.
+    /// The next message that has arrived.
     pub fn next_heard(&mut self) -> io::Result<Option<FromRun>> {
         loop {
-            let Some((kind, bytes)) = self.frames.next()? else { return Ok(None) };
+            let Some((kind, bytes)) = self.frames.next()? else {
+                return Ok(None);
+            };
             let heard = match kind {
-                Kind::Joined => FromRun::Joined(serde_json::from_slice(&bytes)?),
-                Kind::Shown => FromRun::Shown(bytes),
-                Kind::Stopped => FromRun::Stopped,
-                Kind::Closed => FromRun::Closed,
-                Kind::Ended => FromRun::Ended(Box::new(serde_json::from_slice(&bytes)?)),
-                Kind::Request | Kind::Typed | Kind::Size | Kind::GoOn | Kind::Detach | Kind::Grown => {
+                RunFrameKind::Joined => FromRun::Joined(serde_json::from_slice(&bytes)?),
+                RunFrameKind::Shown => FromRun::Shown(bytes),
+                RunFrameKind::Stopped => FromRun::Stopped,
+                RunFrameKind::Closed => FromRun::Closed,
+                RunFrameKind::Ended => FromRun::Ended(Box::new(serde_json::from_slice(&bytes)?)),
+                RunFrameKind::Request
+                | RunFrameKind::Typed
+                | RunFrameKind::Size
+                | RunFrameKind::GoOn
+                | RunFrameKind::Detach
+                | RunFrameKind::Grown => {
                     continue;
                 }
             };
@@ -238,25 +281,32 @@ impl Attachment {
         }
     }
 
+    /// Sends what the user types.
     pub fn type_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.tell(Kind::Typed, bytes)
+        self.tell(RunFrameKind::Typed, bytes)
     }
 
+    /// Tells the program that the terminal has another size.
     pub fn resize(&mut self, size: WindowSize) -> io::Result<()> {
-        self.tell(Kind::Size, &serde_json::to_vec(&size)?)
+        self.tell(RunFrameKind::Size, &serde_json::to_vec(&size)?)
     }
 
+    /// Lets a stopped program go on.
     pub fn go_on(&mut self) -> io::Result<()> {
-        self.tell(Kind::GoOn, b"")
+        self.tell(RunFrameKind::GoOn, b"")
     }
 
-    /// Leaves; the program goes on.
+    /// Detaches; the program continues.
     pub fn detach(mut self) -> io::Result<()> {
-        let last = [std::mem::take(&mut self.pending), frame(Kind::Detach, b"")].concat();
+        let last = [
+            std::mem::take(&mut self.pending),
+            frame(RunFrameKind::Detach, b""),
+        ]
+        .concat();
         send(&self.stream, &last)
     }
 
-    /// How much was not taken by the supervisor yet: the program may be slow to read.
+    /// The number of bytes that the supervisor has not accepted yet: the program may be slow to read.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
@@ -275,10 +325,10 @@ impl Attachment {
         Ok(())
     }
 
-    fn tell(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+    fn tell(&mut self, kind: RunFrameKind, bytes: &[u8]) -> io::Result<()> {
         self.pending.extend(frame(kind, bytes));
         match self.flush() {
-            // That it has gone is seen by its silence.
+            // If it has gone, the missing answer shows it.
             Err(error) if is_gone(&error) => Ok(()),
             flushed => flushed,
         }
@@ -304,7 +354,7 @@ fn is_readable(stream: &UnixStream, most: Option<Duration>) -> io::Result<bool> 
     }
 }
 
-/// Without a signal if nobody is there.
+/// Without SIGPIPE if the other side is gone.
 fn send(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::net::send(stream, bytes, SendFlags::NOSIGNAL) {
@@ -318,5 +368,8 @@ fn send(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
 
 fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof};
-    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected | UnexpectedEof)
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionReset | NotConnected | UnexpectedEof
+    )
 }

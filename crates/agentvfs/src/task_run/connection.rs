@@ -1,4 +1,4 @@
-//! One of those who look at a run, as the run's supervisor has it.
+//! A client of a run, on the side of the run's supervisor.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,16 +10,16 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use serde::Serialize;
 
-use super::wire::{Frames, Kind, frame};
+use super::wire::{Frames, RunFrameKind, frame};
 
-/// How much may wait for a terminal until the program waits for it too.
+/// How much output may be pending for a terminal before the program must wait for it.
 const PENDING_MAX: usize = 256 << 10;
-/// How long the program waits for a terminal that takes nothing: its connection may be dead.
+/// How long the program waits for a terminal that reads nothing: its connection may be dead.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// It has not said what it wants.
+pub(super) enum ConnectionRole {
+    /// Its request has not arrived yet.
     Unknown,
     /// It shares the program's terminal.
     Terminal { is_shown: bool },
@@ -31,14 +31,14 @@ pub(super) struct Connection {
     stream: UnixStream,
     frames: Frames,
     pending: Vec<u8>,
-    /// Since when it has taken nothing of what is pending.
+    /// Since when it has not read any pending output.
     stuck_since: Option<Instant>,
-    /// It was too slow; it is shown where the program is when it has taken what is pending.
+    /// It was too slow; it gets the current screen when it has read the pending output.
     is_behind: bool,
-    pub(super) role: Role,
+    pub(super) role: ConnectionRole,
     /// The terminal that the run was started from.
     pub(super) is_starter: bool,
-    /// It said that it would leave.
+    /// It announced that it would leave.
     pub(super) has_left: bool,
     is_gone: bool,
 }
@@ -52,7 +52,7 @@ impl Connection {
             pending: Vec::new(),
             stuck_since: None,
             is_behind: false,
-            role: Role::Unknown,
+            role: ConnectionRole::Unknown,
             is_starter,
             has_left: false,
             is_gone: false,
@@ -61,7 +61,7 @@ impl Connection {
 
     pub(super) fn flags(&self, takes_keys: bool) -> PollFlags {
         let mut flags = PollFlags::empty();
-        if takes_keys || !matches!(self.role, Role::Terminal { .. }) {
+        if takes_keys || !matches!(self.role, ConnectionRole::Terminal { .. }) {
             flags |= PollFlags::IN;
         }
         if !self.pending.is_empty() {
@@ -81,19 +81,19 @@ impl Connection {
     }
 
     /// The next whole frame. Who sends anything else is dropped.
-    pub(super) fn next(&mut self) -> Option<(Kind, Vec<u8>)> {
+    pub(super) fn next(&mut self) -> Option<(RunFrameKind, Vec<u8>)> {
         self.frames.next().unwrap_or_else(|_| {
             self.is_gone = true;
             None
         })
     }
 
-    pub(super) fn send(&mut self, kind: Kind, bytes: &[u8]) {
+    pub(super) fn send(&mut self, kind: RunFrameKind, bytes: &[u8]) {
         self.pending.extend(frame(kind, bytes));
         self.flush();
     }
 
-    pub(super) fn send_json(&mut self, kind: Kind, value: &impl Serialize) {
+    pub(super) fn send_json(&mut self, kind: RunFrameKind, value: &impl Serialize) {
         if let Ok(bytes) = serde_json::to_vec(value) {
             self.send(kind, &bytes);
         }
@@ -102,19 +102,24 @@ impl Connection {
     /// Shows output, unless it is behind.
     pub(super) fn show(&mut self, bytes: &[u8]) {
         if !self.is_behind {
-            self.send(Kind::Shown, bytes);
+            self.send(RunFrameKind::Shown, bytes);
         }
     }
 
     pub(super) fn flush(&mut self) {
         while !self.pending.is_empty() {
-            match rustix::net::send(&self.stream, &self.pending, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match rustix::net::send(
+                &self.stream,
+                &self.pending,
+                SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+            ) {
                 Ok(count) => {
                     self.pending.drain(..count);
                     self.stuck_since = None;
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
+                    // The time of the first failure counts, not that of the last attempt.
                     self.stuck_since.get_or_insert_with(Instant::now);
                     return;
                 }
@@ -126,21 +131,26 @@ impl Connection {
         }
     }
 
-    /// Whether the program has to wait for it.
+    /// Whether the program must wait for it.
     pub(super) fn is_full(&self) -> bool {
-        matches!(self.role, Role::Terminal { .. }) && !self.is_behind && self.pending.len() >= PENDING_MAX
+        matches!(self.role, ConnectionRole::Terminal { .. })
+            && !self.is_behind
+            && self.pending.len() >= PENDING_MAX
     }
 
     /// When it is waited for no longer.
     pub(super) fn gives_up_at(&self) -> Option<Instant> {
-        self.stuck_since.filter(|_| self.is_full()).map(|since| since + PATIENCE)
+        self.stuck_since
+            .filter(|_| self.is_full())
+            .map(|since| since + PATIENCE)
     }
 
-    /// Whether it was behind and can be shown again where the program is.
+    /// Whether it was behind and can get the current screen again.
     pub(super) fn catches_up(&mut self, now: Instant) -> bool {
         if self.gives_up_at().is_some_and(|at| now >= at) {
             self.is_behind = true;
         }
+        // Only with nothing pending: otherwise the new screen would be mixed with old output.
         let catches_up = self.is_behind && self.pending.is_empty();
         self.is_behind &= !catches_up;
         catches_up
@@ -159,7 +169,7 @@ impl Connection {
         self.is_gone
     }
 
-    /// Whether it has taken all that it was told.
+    /// Whether it has read everything that was sent.
     pub(super) fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
@@ -172,7 +182,10 @@ impl AsFd for Connection {
 }
 
 fn is_for_later(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
 }
 
 #[cfg(test)]
@@ -193,7 +206,7 @@ mod tests {
     fn a_terminal_that_takes_nothing_is_waited_for_only_so_long_and_caught_up_with_later() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut terminal = Connection::new(ours, false).unwrap();
-        terminal.role = Role::Terminal { is_shown: true };
+        terminal.role = ConnectionRole::Terminal { is_shown: true };
         while !terminal.is_full() {
             terminal.show(&[b'x'; 16 << 10]);
         }
@@ -209,7 +222,10 @@ mod tests {
             assert!(drain(&mut theirs) > 0);
             terminal.flush();
         }
-        assert!(terminal.catches_up(now + PATIENCE), "it is shown again where the program is");
+        assert!(
+            terminal.catches_up(now + PATIENCE),
+            "it is shown again where the program is"
+        );
         terminal.show(b"kept");
         assert!(drain(&mut theirs) > 4);
     }

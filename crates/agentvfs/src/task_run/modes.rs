@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::sequences::{Control, Sequences, Token};
+use super::sequences::{Control, OutputToken, Sequences};
 
 /// Another screen beside the one with the history.
 const ALTERNATE: [u32; 3] = [47, 1047, 1049];
@@ -12,18 +12,18 @@ const ON_AT_FIRST: [u32; 2] = [7, 25];
 /// Modes that only last for a moment, or that each terminal has as it likes.
 const NOT_KEPT: [u32; 3] = [12, 2026, 2031];
 
-/// What a program has made of its terminal so far.
+/// The modes that a program has set on its terminal so far.
 #[derive(Debug, Default)]
 pub struct TerminalModes {
     sequences: Sequences,
-    changed: Changed,
+    changed: ChangedModes,
 }
 
 #[derive(Debug, Default)]
-struct Changed {
+struct ChangedModes {
     private: BTreeMap<u32, bool>,
     application_keypad: bool,
-    /// What was pushed of the keyboard protocol that reports every key.
+    /// The pushed states of the keyboard protocol that reports every key.
     keyboard: Vec<u32>,
     other_keys: u32,
     cursor_style: u32,
@@ -31,19 +31,22 @@ struct Changed {
 }
 
 impl TerminalModes {
-    /// Follows what the program writes.
+    /// Follows the program's output.
     pub fn follow(&mut self, bytes: &[u8]) {
         let changed = &mut self.changed;
         self.sequences.feed(bytes, &mut |token| {
-            if let Token::Sequence(sequence) = token {
+            if let OutputToken::Sequence(sequence) = token {
                 changed.hear(sequence);
             }
         });
     }
 
-    /// Whether the program draws on the screen that has no history.
+    /// Whether the program uses the alternate screen, which has no history.
     pub fn is_alternate(&self) -> bool {
-        self.changed.private.iter().any(|(mode, is_on)| *is_on && ALTERNATE.contains(mode))
+        self.changed
+            .private
+            .iter()
+            .any(|(mode, is_on)| *is_on && ALTERNATE.contains(mode))
     }
 
     /// Puts a new terminal into these modes.
@@ -57,10 +60,10 @@ impl TerminalModes {
     }
 }
 
-impl Changed {
+impl ChangedModes {
     fn hear(&mut self, sequence: &[u8]) {
         match sequence {
-            b"\x1bc" => *self = Changed::default(),
+            b"\x1bc" => *self = ChangedModes::default(),
             b"\x1b=" => self.application_keypad = true,
             b"\x1b>" => self.application_keypad = false,
             _ => {
@@ -76,9 +79,10 @@ impl Changed {
         match (control.mark, control.between, control.letter) {
             (Some(b'?'), [], b'h' | b'l') => {
                 let kept = control.numbers.iter().filter(|mode| !NOT_KEPT.contains(mode));
-                self.private.extend(kept.map(|mode| (*mode, control.letter == b'h')));
+                self.private
+                    .extend(kept.map(|mode| (*mode, control.letter == b'h')));
             }
-            (None, b"!", b'p') => *self = Changed::default(),
+            (None, b"!", b'p') => *self = ChangedModes::default(),
             (Some(b'>'), [], b'u') => self.keyboard.push(first),
             (Some(b'<'), [], b'u') => {
                 let left = self.keyboard.len().saturating_sub(first.max(1) as usize);
@@ -93,10 +97,14 @@ impl Changed {
         }
     }
 
-    /// Those that are not as in a new terminal, the other screen first.
+    /// The modes that differ from those of a new terminal, the other screen first.
     fn unusual(&self) -> Vec<(u32, bool)> {
         let is_unusual = |(mode, is_on): &(u32, bool)| *is_on != ON_AT_FIRST.contains(mode);
-        let modes = self.private.iter().map(|(mode, is_on)| (*mode, *is_on)).filter(is_unusual);
+        let modes = self
+            .private
+            .iter()
+            .map(|(mode, is_on)| (*mode, *is_on))
+            .filter(is_unusual);
         let (mut first, rest): (Vec<_>, Vec<_>) = modes.partition(|(mode, _)| ALTERNATE.contains(mode));
         first.extend(rest);
         first
@@ -161,17 +169,30 @@ mod tests {
     fn an_editor_is_restored_and_left_in_the_right_order() {
         let modes = after("\x1b[?2004h\x1b[?1049h\x1b[?25l\x1b=\x1b[>1u\x1b[2 q text");
         assert!(modes.is_alternate());
-        assert_eq!(modes.restore(), "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b=\x1b[>1u\x1b[2 q");
-        assert_eq!(modes.undo(), "\x1b[0m\x1b[<1u\x1b[0 q\x1b>\x1b[?2004l\x1b[?25h\x1b[?1049l");
+        assert_eq!(
+            modes.restore(),
+            "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b=\x1b[>1u\x1b[2 q"
+        );
+        assert_eq!(
+            modes.undo(),
+            "\x1b[0m\x1b[<1u\x1b[0 q\x1b>\x1b[?2004l\x1b[?25h\x1b[?1049l"
+        );
     }
 
     #[test]
     fn what_is_as_in_a_new_terminal_needs_nothing() {
-        for output in
-            ["plain", "\x1b[?1049h\x1b[?1049l\x1b[?25l\x1b[?25h", "\x1b[?1h\x1bc", "\x1b[>1u\x1b[<u"]
-        {
+        for output in [
+            "plain",
+            "\x1b[?1049h\x1b[?1049l\x1b[?25l\x1b[?25h",
+            "\x1b[?1h\x1bc",
+            "\x1b[>1u\x1b[<u",
+        ] {
             let modes = after(output);
-            assert_eq!((modes.restore().as_str(), modes.undo().as_str()), ("", "\x1b[0m"), "{output:?}");
+            assert_eq!(
+                (modes.restore().as_str(), modes.undo().as_str()),
+                ("", "\x1b[0m"),
+                "{output:?}"
+            );
             assert!(!modes.is_alternate());
         }
     }

@@ -1,5 +1,5 @@
-//! What a run printed, kept in the task's place: the end of it, in files of one size. Each is named by how much was printed
-//! before it.
+//! The output of a run, stored in the task's directory: its end, in files of equal size. Each is named by the
+//! number of bytes before it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,7 +11,7 @@ const SEGMENTS: usize = 8;
 
 const PREFIX: &str = "output.";
 
-/// Keeps what is printed. If that cannot be written (a full disk), the run goes on and less is kept.
+/// Stores the output. If it cannot be written (a full disk), the run continues and less is stored.
 #[derive(Debug)]
 pub(super) struct OutputLog {
     place: PathBuf,
@@ -28,10 +28,16 @@ impl OutputLog {
     }
 
     fn with_segments_of(place: &Path, size: u64) -> OutputLog {
-        OutputLog { place: place.to_owned(), segment: None, start: 0, total: 0, size }
+        OutputLog {
+            place: place.to_owned(),
+            segment: None,
+            start: 0,
+            total: 0,
+            size,
+        }
     }
 
-    /// How much was printed.
+    /// The number of printed bytes.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
@@ -43,8 +49,12 @@ impl OutputLog {
             }
             let room = usize::try_from(self.size - (self.total - self.start)).unwrap_or(usize::MAX);
             let (now, later) = bytes.split_at(room.min(bytes.len()));
-            if self.segment.as_mut().is_some_and(|file| file.write_all(now).is_err()) {
-                // The next piece has a file of its own: what a reader finds is in its place.
+            if self
+                .segment
+                .as_mut()
+                .is_some_and(|file| file.write_all(now).is_err())
+            {
+                // The next piece gets a file of its own, so that readers find it at the right offset.
                 self.segment = None;
             }
             self.total += now.len() as u64;
@@ -55,10 +65,14 @@ impl OutputLog {
     fn begin_segment(&mut self) {
         self.start = self.total;
         let name = format!("{PREFIX}{:016x}", self.start);
-        self.segment = File::options().create(true).append(true).open(self.place.join(name)).ok();
+        self.segment = File::options()
+            .create(true)
+            .append(true)
+            .open(self.place.join(name))
+            .ok();
         let segments = segments(&self.place).unwrap_or_default();
         for (_, old) in segments.iter().rev().skip(SEGMENTS) {
-            // What cannot be removed is removed with the task.
+            // If it cannot be removed now, it is removed with the task.
             let _ = fs::remove_file(old);
         }
     }
@@ -79,7 +93,7 @@ fn segments(place: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// What is kept of a run's output.
+/// The stored part of a run's output.
 #[derive(Clone, Debug)]
 pub struct RunOutput {
     place: PathBuf,
@@ -88,11 +102,14 @@ pub struct RunOutput {
 /// A piece of output, and where it begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputPiece {
+    /// Where it begins in the output.
     pub start: u64,
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
 impl OutputPiece {
+    /// Where the next piece begins.
     pub fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -100,22 +117,26 @@ impl OutputPiece {
 
 impl RunOutput {
     pub(super) fn new(place: &Path) -> RunOutput {
-        RunOutput { place: place.to_owned() }
+        RunOutput {
+            place: place.to_owned(),
+        }
     }
 
-    /// Where the part that is kept begins: so many bytes were printed before it and are gone.
+    /// The beginning of the stored part: this many bytes were printed before it and are gone.
     pub fn begin(&self) -> io::Result<u64> {
         Ok(segments(&self.place)?.first().map_or(0, |(start, _)| *start))
     }
 
     /// Where it ends at the moment.
     pub fn end(&self) -> io::Result<u64> {
-        let Some((start, last)) = segments(&self.place)?.pop() else { return Ok(0) };
+        let Some((start, last)) = segments(&self.place)?.pop() else {
+            return Ok(0);
+        };
         Ok(start + fs::metadata(last)?.len())
     }
 
-    /// What is kept from `offset` on, in one piece of a bounded size. It begins later if that part is gone, and is empty at
-    /// the end.
+    /// The stored output from `offset` on, in one piece of a bounded size. It begins later if that part is
+    /// gone, and is empty at the end.
     pub fn read(&self, offset: u64) -> io::Result<OutputPiece> {
         let segments = segments(&self.place)?;
         for (at, (start, file)) in segments.iter().enumerate() {
@@ -134,7 +155,10 @@ impl RunOutput {
                 return Ok(OutputPiece { start: from, bytes });
             }
         }
-        Ok(OutputPiece { start: offset, bytes: Vec::new() })
+        Ok(OutputPiece {
+            start: offset,
+            bytes: Vec::new(),
+        })
     }
 
     /// The last bytes before `end`, and whether there was more before them.
@@ -146,7 +170,9 @@ impl RunOutput {
             if piece.bytes.is_empty() || piece.start >= end {
                 break;
             }
-            let wanted = usize::try_from(end - piece.start).unwrap_or(usize::MAX).min(piece.bytes.len());
+            let wanted = usize::try_from(end - piece.start)
+                .unwrap_or(usize::MAX)
+                .min(piece.bytes.len());
             tail.extend_from_slice(&piece.bytes[..wanted]);
             from = piece.end();
         }
@@ -182,12 +208,24 @@ mod tests {
     #[test]
     fn output_is_read_while_it_is_written() {
         let place = tempfile::tempdir().unwrap();
-        let (mut log, output) = (OutputLog::with_segments_of(place.path(), 4), RunOutput::new(place.path()));
-        assert_eq!((output.begin().unwrap(), output.end().unwrap(), all(&output)), (0, 0, Vec::new()));
+        let (mut log, output) = (
+            OutputLog::with_segments_of(place.path(), 4),
+            RunOutput::new(place.path()),
+        );
+        assert_eq!(
+            (output.begin().unwrap(), output.end().unwrap(), all(&output)),
+            (0, 0, Vec::new())
+        );
         log.append(b"abcdef");
         assert_eq!((output.end().unwrap(), all(&output)), (6, b"abcdef".to_vec()));
         log.append(b"gh");
-        assert_eq!(output.read(6).unwrap(), OutputPiece { start: 6, bytes: b"gh".to_vec() });
+        assert_eq!(
+            output.read(6).unwrap(),
+            OutputPiece {
+                start: 6,
+                bytes: b"gh".to_vec()
+            }
+        );
         assert_eq!(output.tail(8, 3).unwrap(), (b"fgh".to_vec(), true));
         assert_eq!(output.tail(7, 100).unwrap(), (b"abcdefg".to_vec(), false));
         assert_eq!(log.total(), 8);
@@ -196,7 +234,10 @@ mod tests {
     #[test]
     fn only_the_end_of_much_output_is_kept() {
         let place = tempfile::tempdir().unwrap();
-        let (mut log, output) = (OutputLog::with_segments_of(place.path(), 4), RunOutput::new(place.path()));
+        let (mut log, output) = (
+            OutputLog::with_segments_of(place.path(), 4),
+            RunOutput::new(place.path()),
+        );
         let printed: Vec<u8> = (0..100).collect();
         log.append(&printed);
         let begin = output.begin().unwrap();

@@ -1,35 +1,40 @@
-//! The last part of what a program wrote, for a terminal that joins later.
+//! The last part of a program's output, for a terminal that joins later.
 
-use super::sequences::{Control, Sequences, Token};
+use super::sequences::{Control, OutputToken, Sequences};
 
-/// What a terminal is to be shown of `tail`, so that it looks as if it had been there. `is_cut`: more was written before.
-/// Nothing in it asks the terminal anything: its answers would be typed into the program.
+/// The part of `tail` to show on a terminal, so that it looks as if it had been there. `is_cut`: more was
+/// written before. The result contains no queries of the terminal: its answers would be typed into the
+/// program.
 pub fn replay(tail: &[u8], is_cut: bool) -> Vec<u8> {
-    let mut screen = Screen { shown: Vec::new(), alternate_from: None, is_cut };
+    let mut screen = ReplayScreen {
+        shown: Vec::new(),
+        alternate_from: None,
+        is_cut,
+    };
     Sequences::default().feed(tail, &mut |token| match token {
-        Token::Byte(byte) => screen.shown.push(byte),
-        Token::Sequence(sequence) => screen.hear(sequence),
+        OutputToken::Byte(byte) => screen.shown.push(byte),
+        OutputToken::Sequence(sequence) => screen.hear(sequence),
     });
     screen.finish()
 }
 
-struct Screen {
+struct ReplayScreen {
     shown: Vec<u8>,
     /// Where the other screen was entered.
     alternate_from: Option<usize>,
-    /// Whether the beginning of what is shown may be the middle of something.
+    /// Whether the beginning of the output may be the middle of a sequence.
     is_cut: bool,
 }
 
-impl Screen {
+impl ReplayScreen {
     fn hear(&mut self, sequence: &[u8]) {
         let control = Control::parse(sequence);
         if asks(sequence, control.as_ref()) {
             return;
         }
-        match control.as_ref().map(Change::of) {
-            Some(Change::Enter) => self.alternate_from = Some(self.shown.len()),
-            Some(Change::Leave) => {
+        match control.as_ref().map(ScreenSwitch::of) {
+            Some(ScreenSwitch::Enter) => self.alternate_from = Some(self.shown.len()),
+            Some(ScreenSwitch::Leave) => {
                 // Nothing stays of the other screen.
                 match self.alternate_from.take() {
                     Some(from) => self.shown.truncate(from),
@@ -37,8 +42,8 @@ impl Screen {
                 }
                 return;
             }
-            Some(Change::Clear) => self.clear(),
-            Some(Change::Other) => {}
+            Some(ScreenSwitch::Clear) => self.clear(),
+            Some(ScreenSwitch::Other) => {}
             None if sequence == b"\x1bc" => self.clear(),
             None => {}
         }
@@ -60,35 +65,43 @@ impl Screen {
             return self.shown.split_off(from);
         }
         if self.is_cut {
-            let line =
-                self.shown.iter().position(|byte| *byte == b'\n').map_or(self.shown.len(), |at| at + 1);
+            let line = self
+                .shown
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .map_or(self.shown.len(), |at| at + 1);
             return self.shown.split_off(line);
         }
         self.shown
     }
 }
 
-/// What a control sequence does to the screen as a whole.
-enum Change {
+/// The effect of a control sequence on the screen as a whole.
+enum ScreenSwitch {
     Enter,
     Leave,
     Clear,
     Other,
 }
 
-impl Change {
-    fn of(control: &Control<'_>) -> Change {
-        let is_alternate = || control.numbers.iter().any(|mode| matches!(mode, 47 | 1047 | 1049));
+impl ScreenSwitch {
+    fn of(control: &Control<'_>) -> ScreenSwitch {
+        let is_alternate = || {
+            control
+                .numbers
+                .iter()
+                .any(|mode| matches!(mode, 47 | 1047 | 1049))
+        };
         match (control.mark, control.letter) {
-            (Some(b'?'), b'h') if is_alternate() => Change::Enter,
-            (Some(b'?'), b'l') if is_alternate() => Change::Leave,
-            (None, b'J') if matches!(control.first(), 2 | 3) => Change::Clear,
-            _ => Change::Other,
+            (Some(b'?'), b'h') if is_alternate() => ScreenSwitch::Enter,
+            (Some(b'?'), b'l') if is_alternate() => ScreenSwitch::Leave,
+            (None, b'J') if matches!(control.first(), 2 | 3) => ScreenSwitch::Clear,
+            _ => ScreenSwitch::Other,
         }
     }
 }
 
-/// Whether a terminal answers this, or hands something to the user's other programs.
+/// Whether a terminal answers this, or passes something to the user's other programs.
 fn asks(sequence: &[u8], control: Option<&Control<'_>>) -> bool {
     if let Some(control) = control {
         return match (control.mark, control.between, control.letter) {
@@ -100,8 +113,9 @@ fn asks(sequence: &[u8], control: Option<&Control<'_>>) -> bool {
         };
     }
     let is_string = matches!(sequence.get(1), Some(b']' | b'P' | b'X' | b'^' | b'_'));
-    let is_title =
-        [&b"\x1b]0;"[..], b"\x1b]1;", b"\x1b]2;", b"\x1b]8;"].iter().any(|title| sequence.starts_with(title));
+    let is_title = [&b"\x1b]0;"[..], b"\x1b]1;", b"\x1b]2;", b"\x1b]8;"]
+        .iter()
+        .any(|title| sequence.starts_with(title));
     is_string && !is_title || sequence == b"\x1bZ"
 }
 
@@ -111,7 +125,10 @@ mod tests {
 
     #[track_caller]
     fn check(tail: &str, is_cut: bool, expected: &str) {
-        assert_eq!(String::from_utf8_lossy(&replay(tail.as_bytes(), is_cut)), expected);
+        assert_eq!(
+            String::from_utf8_lossy(&replay(tail.as_bytes(), is_cut)),
+            expected
+        );
     }
 
     #[test]
@@ -148,7 +165,14 @@ mod tests {
         ] {
             check(&format!("a{question}b"), false, "ab");
         }
-        for harmless in ["\x1b[31m", "\x1b[?25l", "\x1b]0;title\x07", "\x1b[>1u", "\x1b[2 q", "\x1b[3A"] {
+        for harmless in [
+            "\x1b[31m",
+            "\x1b[?25l",
+            "\x1b]0;title\x07",
+            "\x1b[>1u",
+            "\x1b[2 q",
+            "\x1b[3A",
+        ] {
             check(&format!("a{harmless}b"), false, &format!("a{harmless}b"));
         }
     }

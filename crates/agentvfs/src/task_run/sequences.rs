@@ -1,4 +1,4 @@
-//! What a program writes to its terminal, told apart: text, and the sequences that steer the terminal.
+//! Parses a program's terminal output: text, and the sequences that control the terminal.
 
 /// A longer sequence (a picture, a long title) is reported by its beginning.
 const SEQUENCE_MAX: usize = 4 << 10;
@@ -8,9 +8,9 @@ const BELL: u8 = 0x07;
 const CANCEL: u8 = 0x18;
 const SUBSTITUTE: u8 = 0x1a;
 
-/// A piece of what was written.
+/// A piece of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum OutputToken<'a> {
     /// A byte of text, or a control character.
     Byte(u8),
     /// A whole sequence, with the escape character in front.
@@ -20,75 +20,75 @@ pub(super) enum Token<'a> {
 /// Splits output that comes in pieces, which may end anywhere.
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
-    state: State,
+    state: ParserState,
     held: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum ParserState {
     #[default]
     Text,
-    /// Behind the escape character.
+    /// After the escape character.
     Escape,
     /// `CSI`: parameters, then a letter.
     Control,
     /// A string (`OSC`, `DCS`, …) that a bell or `ESC \` ends.
     String,
-    /// In a string, behind an escape character.
+    /// In a string, after an escape character.
     StringEscape,
 }
 
 impl Sequences {
-    pub(super) fn feed(&mut self, bytes: &[u8], tell: &mut dyn FnMut(Token<'_>)) {
+    pub(super) fn feed(&mut self, bytes: &[u8], tell: &mut dyn FnMut(OutputToken<'_>)) {
         for byte in bytes {
             self.step(*byte, tell);
         }
     }
 
-    fn step(&mut self, byte: u8, tell: &mut dyn FnMut(Token<'_>)) {
+    fn step(&mut self, byte: u8, tell: &mut dyn FnMut(OutputToken<'_>)) {
         match self.state {
-            State::Text if byte == ESCAPE => self.begin(),
-            State::Text => tell(Token::Byte(byte)),
-            _ if matches!(byte, CANCEL | SUBSTITUTE) => self.state = State::Text,
-            State::Escape => match byte {
+            ParserState::Text if byte == ESCAPE => self.begin(),
+            ParserState::Text => tell(OutputToken::Byte(byte)),
+            _ if matches!(byte, CANCEL | SUBSTITUTE) => self.state = ParserState::Text,
+            ParserState::Escape => match byte {
                 ESCAPE => self.begin(),
-                b'[' => self.go_on(byte, State::Control),
-                b']' | b'P' | b'X' | b'^' | b'_' => self.go_on(byte, State::String),
-                0x20..=0x2f => self.go_on(byte, State::Escape),
+                b'[' => self.go_on(byte, ParserState::Control),
+                b']' | b'P' | b'X' | b'^' | b'_' => self.go_on(byte, ParserState::String),
+                0x20..=0x2f => self.go_on(byte, ParserState::Escape),
                 _ => self.end(byte, tell),
             },
-            State::Control => match byte {
+            ParserState::Control => match byte {
                 ESCAPE => self.begin(),
                 0x40..=0x7e => self.end(byte, tell),
-                _ => self.go_on(byte, State::Control),
+                _ => self.go_on(byte, ParserState::Control),
             },
-            State::String => match byte {
+            ParserState::String => match byte {
                 BELL => self.end(byte, tell),
-                ESCAPE => self.go_on(byte, State::StringEscape),
-                _ => self.go_on(byte, State::String),
+                ESCAPE => self.go_on(byte, ParserState::StringEscape),
+                _ => self.go_on(byte, ParserState::String),
             },
-            State::StringEscape => match byte {
+            ParserState::StringEscape => match byte {
                 b'\\' => self.end(byte, tell),
-                _ => self.go_on(byte, State::String),
+                _ => self.go_on(byte, ParserState::String),
             },
         }
     }
 
     fn begin(&mut self) {
         self.held.clear();
-        self.go_on(ESCAPE, State::Escape);
+        self.go_on(ESCAPE, ParserState::Escape);
     }
 
-    fn go_on(&mut self, byte: u8, state: State) {
+    fn go_on(&mut self, byte: u8, state: ParserState) {
         if self.held.len() < SEQUENCE_MAX {
             self.held.push(byte);
         }
         self.state = state;
     }
 
-    fn end(&mut self, byte: u8, tell: &mut dyn FnMut(Token<'_>)) {
-        self.go_on(byte, State::Text);
-        tell(Token::Sequence(&self.held));
+    fn end(&mut self, byte: u8, tell: &mut dyn FnMut(OutputToken<'_>)) {
+        self.go_on(byte, ParserState::Text);
+        tell(OutputToken::Sequence(&self.held));
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Control<'a> {
     /// `?`, `>`, `<`, `=`, if there is one.
     pub mark: Option<u8>,
     pub numbers: Vec<u32>,
-    /// What stands between the numbers and the letter.
+    /// The bytes between the numbers and the letter.
     pub between: &'a [u8],
     pub letter: u8,
 }
@@ -109,17 +109,28 @@ impl Control<'_> {
         let (letter, body) = body.split_last()?;
         let mark = body.first().copied().filter(|byte| (0x3c..=0x3f).contains(byte));
         let body = &body[usize::from(mark.is_some())..];
-        let end = body.iter().position(|byte| !(0x30..=0x3b).contains(byte)).unwrap_or(body.len());
+        let end = body
+            .iter()
+            .position(|byte| !(0x30..=0x3b).contains(byte))
+            .unwrap_or(body.len());
         let (numbers, between) = body.split_at(end);
         let read = |text: &[u8]| {
             let digits = text.split(|byte| *byte == b':').next().unwrap_or_default();
-            std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+            std::str::from_utf8(digits)
+                .ok()
+                .and_then(|digits| digits.parse().ok())
+                .unwrap_or(0)
         };
         let numbers = match numbers {
             [] => Vec::new(),
             _ => numbers.split(|byte| *byte == b';').map(read).collect(),
         };
-        Some(Control { mark, numbers, between, letter: *letter })
+        Some(Control {
+            mark,
+            numbers,
+            between,
+            letter: *letter,
+        })
     }
 
     pub(super) fn first(&self) -> u32 {
@@ -136,8 +147,8 @@ mod tests {
         for piece in pieces {
             sequences.feed(piece, &mut |token| {
                 told.push(match token {
-                    Token::Byte(byte) => char::from(byte).to_string(),
-                    Token::Sequence(bytes) => avfs_core::printable(bytes),
+                    OutputToken::Byte(byte) => char::from(byte).to_string(),
+                    OutputToken::Sequence(bytes) => avfs_core::printable(bytes),
                 });
             });
         }
@@ -169,9 +180,15 @@ mod tests {
     #[test]
     fn a_control_sequence_has_parts() {
         let parts = Control::parse(b"\x1b[?1049;25h").unwrap();
-        assert_eq!((parts.mark, &parts.numbers[..], parts.letter), (Some(b'?'), &[1049, 25][..], b'h'));
+        assert_eq!(
+            (parts.mark, &parts.numbers[..], parts.letter),
+            (Some(b'?'), &[1049, 25][..], b'h')
+        );
         let parts = Control::parse(b"\x1b[2 q").unwrap();
-        assert_eq!((parts.mark, parts.first(), parts.between, parts.letter), (None, 2, &b" "[..], b'q'));
+        assert_eq!(
+            (parts.mark, parts.first(), parts.between, parts.letter),
+            (None, 2, &b" "[..], b'q')
+        );
         assert_eq!(Control::parse(b"\x1b[H").unwrap().numbers, Vec::<u32>::new());
         assert_eq!(Control::parse(b"\x1b=").map(|parts| parts.letter), None);
     }

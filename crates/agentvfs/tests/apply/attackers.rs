@@ -1,4 +1,5 @@
-//! Somebody swaps directories for symbolic links while changes are applied: nothing outside is touched.
+//! Another program swaps directories for symbolic links while changes are applied: nothing outside is
+//! touched.
 
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,11 @@ fn a_directory_that_becomes_a_link_leads_nowhere() {
         });
         for _ in 0..150 {
             let planned = scene.plan_with(&Default::default(), &Default::default());
-            if let Some(id) = planned.and_then(|plan| plan.carry_out()).ok().and_then(|applied| applied.id) {
+            if let Some(id) = planned
+                .and_then(|plan| plan.carry_out())
+                .ok()
+                .and_then(|applied| applied.id)
+            {
                 let _ = scene.store.undo_apply(id, true);
             }
             assert_eq!(survey(&outside), before);
@@ -40,8 +45,11 @@ fn a_directory_that_becomes_a_link_leads_nowhere() {
         stop.store(true, Ordering::Relaxed);
         attacker.join().unwrap();
     });
-    scene.store.recover_applies().unwrap();
+    scene.store.applies().recover().unwrap();
     assert_eq!(survey(&outside), before);
     scene.apply().unwrap();
-    assert_eq!((scene.read("dir/a"), scene.read("dir/new")), ("task".into(), "task".into()));
+    assert_eq!(
+        (scene.read("dir/a"), scene.read("dir/new")),
+        ("task".into(), "task".into())
+    );
 }

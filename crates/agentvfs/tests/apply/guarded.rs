@@ -1,4 +1,4 @@
-//! What the host would run is applied only if the user names it.
+//! Files that the host would run are applied only if the user names them.
 
 use agentvfs::apply::{ApplyOptions, Plan, Selection};
 
@@ -6,16 +6,24 @@ use crate::scene::{Scene, options, path};
 
 /// The paths that are left out, with the reasons.
 fn guarded(plan: &Plan) -> Vec<String> {
-    plan.guarded.iter().map(|file| format!("{} {}", file.path, file.reason.as_str())).collect()
+    plan.guarded
+        .iter()
+        .map(|file| format!("{} {}", file.path, file.reason.as_str()))
+        .collect()
 }
 
 fn plan_allowing(scene: &Scene, named: &[&str]) -> Plan {
     let allowed = named.iter().map(|named| path(named)).collect();
-    scene.plan_with(&Selection::default(), &ApplyOptions { allowed, ..options() }).unwrap()
+    scene
+        .plan_with(&Selection::default(), &ApplyOptions { allowed, ..options() })
+        .unwrap()
 }
 
 fn only(paths: &[&str]) -> Selection {
-    Selection { paths: paths.iter().map(|text| path(text)).collect(), ..Selection::default() }
+    Selection {
+        paths: paths.iter().map(|text| path(text)).collect(),
+        ..Selection::default()
+    }
 }
 
 /// Everything that makes a directory a repository for git, with settings that run a program.
@@ -23,20 +31,29 @@ const REPOSITORY: [(&str, &str); 4] = [
     ("HEAD", "ref: refs/heads/main\n"),
     ("objects/.k", ""),
     ("refs/.k", ""),
-    ("config", "[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch RAN; false\n"),
+    (
+        "config",
+        "[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch RAN; false\n",
+    ),
 ];
 
-/// Whether git on the host takes a directory for a repository of its own.
+/// Whether git on the host treats a directory as a repository of its own.
 fn is_repository(scene: &Scene, directory: &str) -> bool {
     let mut git = std::process::Command::new("git");
     let place = scene.project.join(directory);
-    git.args(["rev-parse", "--git-dir"]).current_dir(&place).env("GIT_CEILING_DIRECTORIES", &scene.project);
-    git.output().unwrap().status.success()
+    git.args(["rev-parse", "--git-dir"])
+        .current_dir(&place)
+        .env("GIT_CEILING_DIRECTORIES", &scene.project);
+    place.is_dir() && git.output().unwrap().status.success()
 }
 
 #[test]
 fn files_that_the_host_runs_are_left_out_until_they_are_named() {
-    let scene = Scene::new(&[(".husky/pre-commit", "old"), (".vscode/settings.json", "{}"), ("a", "x")]);
+    let scene = Scene::new(&[
+        (".husky/pre-commit", "old"),
+        (".vscode/settings.json", "{}"),
+        ("a", "x"),
+    ]);
     scene.task_writes(".husky/pre-commit", "evil");
     scene.task_removes(".vscode/settings.json");
     scene.task_writes(".envrc", "evil");
@@ -51,24 +68,86 @@ fn files_that_the_host_runs_are_left_out_until_they_are_named() {
     ];
     assert_eq!(guarded(&plan), expected);
     plan.carry_out().unwrap();
-    assert_eq!((scene.read(".husky/pre-commit"), scene.read("a")), ("old".into(), "y".into()));
+    assert_eq!(
+        (scene.read(".husky/pre-commit"), scene.read("a")),
+        ("old".into(), "y".into())
+    );
     assert!(scene.has(".vscode/settings.json") && !scene.has(".envrc") && !scene.has("web/.idea"));
 
     let plan = plan_allowing(&scene, &[".husky/pre-commit", "web/.idea"]);
-    assert_eq!(guarded(&plan), ["/.envrc run-by-host", "/.vscode/settings.json run-by-host"]);
+    assert_eq!(
+        guarded(&plan),
+        ["/.envrc run-by-host", "/.vscode/settings.json run-by-host"]
+    );
     plan.carry_out().unwrap();
     assert_eq!(scene.read(".husky/pre-commit"), "evil");
     assert_eq!(scene.read("web/.idea/workspace.xml"), "evil");
     assert!(!scene.has(".envrc"));
-    // Everything is not a name, and what is here already is no change.
+    // The root is not a name, and an unchanged file is not a change.
     assert_eq!(guarded(&plan_allowing(&scene, &["/"])).len(), 2);
+}
+
+#[test]
+fn files_of_other_tools_that_the_host_runs_are_left_out() {
+    for name in [
+        ".hg/requires",
+        ".hg/sharedpath",
+        ".hg/hgrc-not-shared",
+        "a/.hg/store/x",
+        ".jj/repo/config.toml",
+        ".sl/config",
+        ".pijul/config",
+        "_darcs/prefs/defaults",
+        ".svn/wc.db",
+        "CVS/Root",
+        "lefthook-local.yml",
+        ".lefthook/pre-commit/lint.sh",
+        ".huskyrc",
+        "crush.json",
+        ".clinerules/hooks/PreToolUse",
+        ".ghci",
+        ".ocamlinit",
+        ".iex.exs",
+        ".Renviron",
+        "mise.local.toml",
+        ".mise/config.toml",
+        "jupyter_notebook_config.py",
+    ] {
+        let scene = Scene::new(&[("b", "x")]);
+        scene.task_writes(name, "evil");
+        scene.task_writes("b", "y");
+        let plan = scene.plan();
+        assert_eq!(guarded(&plan), [format!("/{name} run-by-host")]);
+        plan.carry_out().unwrap();
+        assert!(!scene.has(name) && scene.read("b") == "y", "{name}");
+    }
+}
+
+#[test]
+fn directories_that_came_only_for_what_is_left_out_are_not_made() {
+    let scene = Scene::new(&[("a", "x")]);
+    scene.task_writes("new/deep/.vscode/tasks.json", "evil");
+    scene.task_writes("both/.vscode/tasks.json", "evil");
+    scene.task_writes("both/kept", "good");
+    let plan = scene.plan();
+    assert_eq!(plan.guarded.len(), 2);
+    let paths: Vec<String> = plan.files.iter().map(|file| file.path.to_string()).collect();
+    assert_eq!(paths, ["/both", "/both/kept"]);
+    plan.carry_out().unwrap();
+    assert!(!scene.has("new") && !scene.has("both/.vscode"));
+
+    let plan = plan_allowing(&scene, &["new/deep/.vscode/tasks.json"]);
+    plan.carry_out().unwrap();
+    assert_eq!(scene.read("new/deep/.vscode/tasks.json"), "evil");
 }
 
 #[test]
 fn selecting_a_path_is_not_agreeing_to_have_it_run() {
     let scene = Scene::new(&[("a", "x")]);
     scene.task_writes(".husky/pre-commit", "evil");
-    let plan = scene.plan_with(&only(&[".husky/pre-commit"]), &options()).unwrap();
+    let plan = scene
+        .plan_with(&only(&[".husky/pre-commit"]), &options())
+        .unwrap();
     assert_eq!(guarded(&plan), ["/.husky/pre-commit run-by-host"]);
     plan.carry_out().unwrap();
     assert!(!scene.has(".husky"));
@@ -93,7 +172,10 @@ fn links_that_bring_files_to_names_that_the_host_runs_are_left_out() {
 fn packages_may_have_settings_of_editors() {
     let scene = Scene::new(&[("a", "x")]);
     scene.task_writes("node_modules/iconv-lite/.idea/a.xml", "x");
-    let options = ApplyOptions { with_ignored: true, ..options() };
+    let options = ApplyOptions {
+        with_ignored: true,
+        ..options()
+    };
     let plan = scene.plan_with(&Selection::default(), &options).unwrap();
     assert_eq!(guarded(&plan), [] as [String; 0]);
     plan.carry_out().unwrap();
@@ -116,7 +198,10 @@ fn a_directory_that_git_takes_for_a_repository_is_left_out_until_it_is_named() {
     let plan = plan_allowing(&scene, &["docs"]);
     assert_eq!(guarded(&plan), [] as [String; 0]);
     plan.carry_out().unwrap();
-    assert!(is_repository(&scene, "docs"), "the test knows what a repository is");
+    assert!(
+        is_repository(&scene, "docs"),
+        "the test knows what a repository is"
+    );
 }
 
 #[test]
@@ -127,7 +212,11 @@ fn a_repository_does_not_arrive_in_parts() {
         parts.rotate_left(last);
         for (part, text) in parts {
             scene.task_writes(&format!("docs/{part}"), text);
-            scene.plan_with(&only(&["docs"]), &options()).unwrap().carry_out().unwrap();
+            scene
+                .plan_with(&only(&["docs"]), &options())
+                .unwrap()
+                .carry_out()
+                .unwrap();
             let one = scene.plan_with(&only(&[&format!("docs/{part}")]), &options());
             if let Ok(plan) = one {
                 plan.carry_out().unwrap();
@@ -139,10 +228,18 @@ fn a_repository_does_not_arrive_in_parts() {
 
 #[test]
 fn what_is_here_already_does_not_become_a_repository() {
-    let parts = [("docs/HEAD", "ref: refs/heads/main\n"), ("docs/refs/.k", ""), ("docs/objects/.k", "")];
+    let parts = [
+        ("docs/HEAD", "ref: refs/heads/main\n"),
+        ("docs/refs/.k", ""),
+        ("docs/objects/.k", ""),
+    ];
     for missing in 0..parts.len() {
-        let here: Vec<(&str, &str)> =
-            parts.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, part)| *part).collect();
+        let here: Vec<(&str, &str)> = parts
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != missing)
+            .map(|(_, part)| *part)
+            .collect();
         let scene = Scene::new(&here);
         scene.task_writes(parts[missing].0, parts[missing].1);
         scene.task_writes("docs/config", REPOSITORY[3].1);
@@ -177,14 +274,21 @@ fn a_repository_is_not_made_by_renaming_or_by_a_place_for_the_rest() {
 
 #[test]
 fn settings_and_hooks_of_a_bare_repository_are_left_out() {
-    let here =
-        [("HEAD", "ref: refs/heads/main\n"), ("refs/.k", ""), ("objects/.k", ""), ("config", "[core]\n")];
+    let here = [
+        ("HEAD", "ref: refs/heads/main\n"),
+        ("refs/.k", ""),
+        ("objects/.k", ""),
+        ("config", "[core]\n"),
+    ];
     let scene = Scene::new(&here);
     scene.task_writes("config", "[core]\n\tfsmonitor = evil\n");
     scene.task_writes("hooks/post-receive", "evil");
     scene.task_writes("refs/heads/main", "1234");
     let plan = scene.plan();
-    assert_eq!(guarded(&plan), ["/config in-repository", "/hooks/post-receive in-repository"]);
+    assert_eq!(
+        guarded(&plan),
+        ["/config in-repository", "/hooks/post-receive in-repository"]
+    );
     plan.carry_out().unwrap();
     assert_eq!(scene.read("config"), "[core]\n");
     assert_eq!(scene.read("refs/heads/main"), "1234");
@@ -202,13 +306,19 @@ fn a_directory_called_hooks_or_config_is_ordinary_without_a_repository() {
     let plan = scene.plan();
     assert_eq!(guarded(&plan), [] as [String; 0]);
     plan.carry_out().unwrap();
-    assert_eq!((scene.read("src/hooks/use.ts"), scene.read("config/app.toml")), ("y".into(), "y".into()));
+    assert_eq!(
+        (scene.read("src/hooks/use.ts"), scene.read("config/app.toml")),
+        ("y".into(), "y".into())
+    );
 }
 
 /// Runs a script in the user's directory.
 fn user_does(scene: &Scene, script: &str) {
     let mut shell = std::process::Command::new("bash");
-    shell.args(["-euc", script]).current_dir(&scene.project).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    shell
+        .args(["-euc", script])
+        .current_dir(&scene.project)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null");
     assert!(shell.status().unwrap().success(), "{script}");
 }
 
@@ -262,7 +372,10 @@ fn files_that_the_users_links_lead_to_are_left_out() {
     assert!(reasons[0].contains("/.mcp.json"), "{reasons:?}");
     assert!(reasons[1].contains("hooks/pre-commit"), "{reasons:?}");
     plan.carry_out().unwrap();
-    assert_eq!((scene.read("a"), scene.read("rc")), ("changed".into(), "x".into()));
+    assert_eq!(
+        (scene.read("a"), scene.read("rc")),
+        ("changed".into(), "x".into())
+    );
     plan_allowing(&scene, &["rc"]).carry_out().unwrap();
     assert_eq!(scene.read("rc"), "changed");
 }
@@ -294,13 +407,36 @@ fn files_that_settings_of_git_name_are_left_out() {
         ("core.fsmonitor .tools/watch", ".tools/watch"),
         ("core.sshCommand 'ssh -F tools/ssh'", "tools/ssh"),
         ("core.editor tools/edit", "tools/edit"),
-        ("alias.go '!f() { \"$GIT_WORK_TREE/tools/go.sh\"; }; f'", "tools/go.sh"),
-        ("alias.go '!$(git rev-parse --show-toplevel)/tools/go.sh'", "tools/go.sh"),
-        ("credential.https://example.org.helper \"!$PWD/tools/helper\"", "tools/helper"),
+        (
+            "alias.go '!f() { \"$GIT_WORK_TREE/tools/go.sh\"; }; f'",
+            "tools/go.sh",
+        ),
+        (
+            "alias.go '!$(git rev-parse --show-toplevel)/tools/go.sh'",
+            "tools/go.sh",
+        ),
+        ("alias.go '!$(git rev-parse --show-toplevel)/new'", "new"),
+        ("alias.go '!\"$(git rev-parse --show-toplevel)\"/new'", "new"),
+        ("alias.go '!$TOP/new'", "new"),
+        ("alias.go '!`git rev-parse --show-toplevel`/new'", "new"),
+        ("alias.go '!cd tools && ./new'", "tools/new"),
+        (
+            "alias.go '!cd \"$(git rev-parse --show-toplevel)/tools\" && sh new.sh'",
+            "tools/new.sh",
+        ),
+        ("alias.go '!cd docs; cd clean && ./new'", "docs/clean/new"),
+        ("alias.go '!make -C tools -f go.mk'", "tools/go.mk"),
+        (
+            "credential.https://example.org.helper \"!$PWD/tools/helper\"",
+            "tools/helper",
+        ),
         ("gpg.ssh.program tools/sign", "tools/sign"),
     ] {
         let scene = Scene::new(&[("a", "x"), ("tools/go.sh", "x"), ("docs/clean/b", "x")]);
-        user_does(&scene, &format!("git init -q --template= .; git config {setting}"));
+        user_does(
+            &scene,
+            &format!("git init -q --template= .; git config {setting}"),
+        );
         scene.task_writes(file, "evil");
         scene.task_writes("docs/clean/b", "y");
         let plan = scene.plan();
@@ -314,7 +450,10 @@ fn files_that_settings_of_git_name_are_left_out() {
 #[test]
 fn settings_in_a_file_of_the_project_that_git_includes_count_too() {
     let scene = Scene::new(&[("tools/gitconfig", "[core]\n\thooksPath = hooks\n"), ("a", "x")]);
-    user_does(&scene, "git init -q --template= .; git config include.path ../tools/gitconfig");
+    user_does(
+        &scene,
+        "git init -q --template= .; git config include.path ../tools/gitconfig",
+    );
     scene.task_writes("hooks/pre-commit", "evil");
     assert_eq!(guarded(&scene.plan()), ["/hooks/pre-commit named-by-git"]);
 }

@@ -1,9 +1,9 @@
-//! A process that is killed at any moment leaves something that the next one finishes or takes back.
+//! A process that is killed at any moment leaves a state that the next one finishes or rolls back.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentvfs::apply::{Application, Moment, Recovery, Selection, Watch};
+use agentvfs::apply::{Application, ApplyWatch, Moment, Recovery, Selection};
 use agentvfs::{SnapshotId, Store};
 use avfs_testkit::{SmallDisk, TestChild, acknowledge, child_task, crash, only_plain_renames};
 
@@ -14,7 +14,7 @@ struct Executioner {
     left: AtomicUsize,
 }
 
-impl Watch for Executioner {
+impl ApplyWatch for Executioner {
     fn passed(&self, _: Moment) {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
             crash();
@@ -22,17 +22,21 @@ impl Watch for Executioner {
     }
 }
 
-/// The child: applies, takes back or recovers, until it is killed.
+/// The child: applies, undoes or recovers, until it is killed.
 #[test]
 fn child_that_applies() {
-    let Some((place, script)) = child_task() else { return };
+    let Some((place, script)) = child_task() else {
+        return;
+    };
     let words: Vec<&str> = script.split(' ').collect();
     let (what, manner, moment) = (words[0], words[1], words[2].parse().unwrap());
     if manner == "plainly" {
         only_plain_renames();
     }
     let store = Store::open(&place.join("store")).unwrap();
-    let watch = Executioner { left: AtomicUsize::new(moment) };
+    let watch = Executioner {
+        left: AtomicUsize::new(moment),
+    };
     match what {
         "apply" => {
             let base = snapshot(&store, "project");
@@ -45,18 +49,23 @@ fn child_that_applies() {
             acknowledge("done");
         }
         "undo" => {
-            let last = store.last_apply(|_| true).unwrap().unwrap();
-            store.plan_undo_apply(last.id).unwrap().carry_out_watched(false, &watch).unwrap();
+            let last = store.applies().last(|_| true).unwrap().unwrap();
+            store
+                .applies()
+                .plan_undo(last.id)
+                .unwrap()
+                .carry_out_watched(false, &watch)
+                .unwrap();
             acknowledge("done");
         }
         _ => acknowledge(recovered(&store)),
     }
 }
 
-/// What became of the one apply that was killed.
+/// The outcome of the one apply that was killed.
 fn recovered(store: &Store) -> String {
-    let recovered = store.recover_applies().unwrap();
-    assert!(store.recover_applies().unwrap().is_empty());
+    let recovered = store.applies().recover().unwrap();
+    assert!(store.applies().recover().unwrap().is_empty());
     match recovered.as_slice() {
         [one] => match &one.outcome {
             Recovery::Finished => "finished".to_owned(),
@@ -98,7 +107,8 @@ fn scene(project: Option<&Path>) -> Scene {
         open.set_mode(&path("run"), 0o755).unwrap();
         open.symlink(b"a", &path("link")).unwrap();
         open.rename(&path("from"), &path("made/to")).unwrap();
-        open.write_bytes(&path("made/to/changed"), b"changed and moved").unwrap();
+        open.write_bytes(&path("made/to/changed"), b"changed and moved")
+            .unwrap();
     });
     scene
 }
@@ -135,18 +145,24 @@ fn all_moments(scene: &Scene, manner: &str) {
     let before = survey(&scene.project);
     let kills = kill_at_every_moment(scene, "apply", manner);
     assert!(kills > 30, "{kills} kills");
-    assert_eq!((scene.read("a"), scene.read("kind/below")), ("new".into(), "now a directory".into()));
+    assert_eq!(
+        (scene.read("a"), scene.read("kind/below")),
+        ("new".into(), "now a directory".into())
+    );
     assert!(scene.plan().is_empty(), "everything was applied");
     let kills = kill_at_every_moment(scene, "undo", manner);
     assert!(kills > 30, "{kills} kills");
     let times_aside = |survey: std::collections::BTreeMap<_, crate::scene::Kept>| {
-        survey.into_iter().map(|(path, kept)| (path, (kept.mode, kept.bytes))).collect::<Vec<_>>()
+        survey
+            .into_iter()
+            .map(|(path, kept)| (path, (kept.mode, kept.bytes)))
+            .collect::<Vec<_>>()
     };
     assert_eq!(times_aside(survey(&scene.project)), times_aside(before));
 }
 
 #[test]
-fn killed_at_every_moment_it_is_finished_or_taken_back() {
+fn apply_killed_at_any_moment_is_finished_or_rolled_back() {
     all_moments(&scene(None), "atomically");
 }
 
@@ -157,7 +173,9 @@ fn the_same_where_nothing_can_be_exchanged_at_once() {
 
 #[test]
 fn the_same_where_the_store_is_on_another_file_system() {
-    SmallDisk::with("kills::the_same_where_the_store_is_on_another_file_system", 4 << 20, |disk| {
-        all_moments(&scene(Some(&disk.join("project"))), "atomically")
-    });
+    SmallDisk::with(
+        "kills::the_same_where_the_store_is_on_another_file_system",
+        4 << 20,
+        |disk| all_moments(&scene(Some(&disk.join("project"))), "atomically"),
+    );
 }

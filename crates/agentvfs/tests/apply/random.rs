@@ -1,4 +1,4 @@
-//! Random trees: applied they are what the task has, and taken back what the user had.
+//! Random trees: applied, they equal the task's; undone, they equal the user's.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,9 @@ enum Edit {
 }
 
 /// Few names, so that files and directories meet.
-const PLACES: [&str; 9] = ["a", "b", "d/a", "d/b", "d/e/a", "d/e/b", "f/a", "f/g/h/a", "a/under"];
+const PLACES: [&str; 9] = [
+    "a", "b", "d/a", "d/b", "d/e/a", "d/e/b", "f/a", "f/g/h/a", "a/under",
+];
 
 fn edits(most: usize) -> impl Strategy<Value = Vec<Edit>> {
     let place = 0..PLACES.len();
@@ -83,18 +85,24 @@ fn perform_one(open: &agentvfs::OpenVault, edit: &Edit) {
     }
 }
 
-/// What the task has, as it should be on the host.
+/// The task's tree, as it should be on the host.
 fn task_tree(scene: &Scene) -> BTreeMap<std::path::PathBuf, (u32, Vec<u8>)> {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     let reader = scene.task.reader().unwrap();
-    let options = agentvfs::transfer::DirectoryExport { merge: false, owners: false };
+    let options = agentvfs::transfer::DirectoryExport {
+        merge: false,
+        owners: false,
+    };
     agentvfs::transfer::export_directory(&reader, &TreePath::root(), &out, &options, &()).unwrap();
     contents(&out)
 }
 
 fn contents(top: &std::path::Path) -> BTreeMap<std::path::PathBuf, (u32, Vec<u8>)> {
-    survey(top).into_iter().map(|(path, kept)| (path, (kept.mode, kept.bytes))).collect()
+    survey(top)
+        .into_iter()
+        .map(|(path, kept)| (path, (kept.mode, kept.bytes)))
+        .collect()
 }
 
 fn check(seed: &[Edit], work: &[Edit]) {
@@ -102,7 +110,10 @@ fn check(seed: &[Edit], work: &[Edit]) {
     perform(&first, seed);
     let reader = first.task.reader().unwrap();
     let project = first.place().join("seeded");
-    let options = agentvfs::transfer::DirectoryExport { merge: false, owners: false };
+    let options = agentvfs::transfer::DirectoryExport {
+        merge: false,
+        owners: false,
+    };
     agentvfs::transfer::export_directory(&reader, &TreePath::root(), &project, &options, &()).unwrap();
     let scene = Scene::with_project(&project, &[]);
     perform(&scene, work);

@@ -13,7 +13,12 @@ const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
 fn deeds(plan: &Plan) -> Vec<String> {
     let from = |from: &agentvfs::TreePath| format!(" from {from}");
     let line = |file: &agentvfs::apply::AppliedFile| {
-        format!("{} {}{}", file.path, file.deed.as_str(), file.from.as_ref().map(from).unwrap_or_default())
+        format!(
+            "{} {}{}",
+            file.path,
+            file.action.as_str(),
+            file.from.as_ref().map(from).unwrap_or_default()
+        )
     };
     plan.files.iter().map(line).collect()
 }
@@ -43,10 +48,17 @@ fn a_file_keeps_its_number_and_its_other_names() {
     let id = plan.carry_out().unwrap().id.unwrap();
     assert!(!scene.has("a"));
     assert_eq!(inode(&scene, "new/b"), number);
-    assert_eq!(std::fs::metadata(&outside).unwrap().nlink(), 2, "nobody else has a name for it");
+    assert_eq!(
+        std::fs::metadata(&outside).unwrap().nlink(),
+        2,
+        "no other name refers to it"
+    );
     let undone = scene.store.undo_apply(id, false).unwrap();
     assert_eq!(undone.files.len(), 2);
-    assert_eq!((survey_contents(&scene.project), inode(&scene, "a")), (before, number));
+    assert_eq!(
+        (survey_contents(&scene.project), inode(&scene, "a")),
+        (before, number)
+    );
 }
 
 #[test]
@@ -71,7 +83,10 @@ fn what_both_changed_is_merged_under_the_new_name() {
     let plan = scene.plan();
     assert_eq!(deeds(&plan), ["/b renamed from /a", "/b merged"]);
     let id = plan.carry_out().unwrap().id.unwrap();
-    assert_eq!(scene.read("b"), LINES.replace("2\n", "two\n").replace("9\n", "nine\n"));
+    assert_eq!(
+        scene.read("b"),
+        LINES.replace("2\n", "two\n").replace("9\n", "nine\n")
+    );
     assert!(!scene.has("a"));
     scene.store.undo_apply(id, false).unwrap();
     assert_eq!(survey_contents(&scene.project), before);
@@ -84,7 +99,13 @@ fn what_does_not_merge_is_the_conflict_that_it_is_without_a_move() {
     task_moves(&scene, "a", "b");
     scene.user_writes("a", &LINES.replace("5\n", "user\n"));
     let plan = scene.plan();
-    assert_eq!(plan.conflicts.iter().map(|conflict| conflict.path.to_string()).collect::<Vec<_>>(), ["/a"]);
+    assert_eq!(
+        plan.conflicts
+            .iter()
+            .map(|conflict| conflict.path.to_string())
+            .collect::<Vec<_>>(),
+        ["/a"]
+    );
 }
 
 #[test]
@@ -95,8 +116,14 @@ fn a_directory_that_was_moved_is_its_files_that_were_moved() {
     scene.task_does(|open| open.set_mode(&path("new/mode"), 0o755).unwrap());
     let id = scene.plan().carry_out().unwrap().id.unwrap();
     assert!(!scene.has("old"));
-    assert_eq!((scene.read("new/a"), scene.read("new/deep/b")), ("1".into(), "2".into()));
-    assert_eq!(scene.project.join("new/mode").metadata().unwrap().mode() & 0o777, 0o755);
+    assert_eq!(
+        (scene.read("new/a"), scene.read("new/deep/b")),
+        ("1".into(), "2".into())
+    );
+    assert_eq!(
+        scene.project.join("new/mode").metadata().unwrap().mode() & 0o777,
+        0o755
+    );
     assert_eq!(inode(&scene, "new/a"), a);
     assert!(scene.plan().is_empty());
     scene.store.undo_apply(id, false).unwrap();
@@ -114,7 +141,10 @@ fn a_name_that_is_taken_or_in_the_way_is_no_move() {
     });
     scene.user_writes("b", "1");
     let plan = scene.plan();
-    assert_eq!(deeds(&plan), ["/a removed", "/d directory-removed", "/d added", "/d/x removed"]);
+    assert_eq!(
+        deeds(&plan),
+        ["/a removed", "/d directory-removed", "/d added", "/d/x removed"]
+    );
     plan.carry_out().unwrap();
     assert_eq!((scene.read("b"), scene.read("d")), ("1".into(), "2".into()));
 }
@@ -123,7 +153,10 @@ fn a_name_that_is_taken_or_in_the_way_is_no_move() {
 fn a_part_of_a_move_is_no_move() {
     let scene = Scene::new(&[("a", "1")]);
     task_moves(&scene, "a", "b");
-    let selection = Selection { paths: vec![path("b")], ..Selection::default() };
+    let selection = Selection {
+        paths: vec![path("b")],
+        ..Selection::default()
+    };
     let plan = scene.plan_with(&selection, &options()).unwrap();
     assert_eq!(deeds(&plan), ["/b added"]);
     plan.carry_out().unwrap();
@@ -145,15 +178,19 @@ fn what_was_changed_since_stays_under_its_new_name() {
 
 #[test]
 fn between_mounts_it_is_removed_and_added() {
-    SmallDisk::with("renames::between_mounts_it_is_removed_and_added", 4 << 20, |disk| {
-        let scene = Scene::with_project(&disk.join("project"), &[("a", "1"), ("inner/x", "2")]);
-        let _mounted = Bound::new(&scene.project.join("inner"));
-        task_moves(&scene, "a", "inner/a");
-        let plan = scene.plan();
-        assert_eq!(deeds(&plan), ["/a removed", "/inner/a added"]);
-        plan.carry_out().unwrap();
-        assert_eq!(scene.read("inner/a"), "1");
-    });
+    SmallDisk::with(
+        "renames::between_mounts_it_is_removed_and_added",
+        4 << 20,
+        |disk| {
+            let scene = Scene::with_project(&disk.join("project"), &[("a", "1"), ("inner/x", "2")]);
+            let _mounted = Bound::new(&scene.project.join("inner"));
+            task_moves(&scene, "a", "inner/a");
+            let plan = scene.plan();
+            assert_eq!(deeds(&plan), ["/a removed", "/inner/a added"]);
+            plan.carry_out().unwrap();
+            assert_eq!(scene.read("inner/a"), "1");
+        },
+    );
 }
 
 /// A directory that is mounted on itself.
@@ -161,7 +198,10 @@ struct Bound(std::path::PathBuf);
 
 impl Bound {
     fn new(at: &std::path::Path) -> Bound {
-        let mount = std::process::Command::new("mount").arg("--bind").args([at, at]).status();
+        let mount = std::process::Command::new("mount")
+            .arg("--bind")
+            .args([at, at])
+            .status();
         assert!(mount.unwrap().success());
         Bound(at.to_owned())
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use agentvfs::apply::{Application, Applied, ApplyOptions, OnConflict, Plan, Selection};
-use agentvfs::{Error, Limits, OpenVault, Result, SnapshotId, Store, TreePath, Vault, VaultName};
+use agentvfs::{Error, OpenVault, Result, SnapshotId, Store, TreePath, Vault, VaultLimits, VaultName};
 
 pub struct Scene {
     place: tempfile::TempDir,
@@ -27,6 +27,11 @@ impl Scene {
         Scene::at(tempfile::tempdir().unwrap(), None, files)
     }
 
+    /// The same, with everything but the project below a directory that is there already.
+    pub fn with_store_below(place: &Path, project: &Path, files: &[(&str, &str)]) -> Scene {
+        Scene::at(tempfile::tempdir_in(place).unwrap(), Some(project), files)
+    }
+
     /// The same, with the project in a directory that is there already.
     pub fn with_project(project: &Path, files: &[(&str, &str)]) -> Scene {
         Scene::at(tempfile::tempdir().unwrap(), Some(project), files)
@@ -40,10 +45,18 @@ impl Scene {
         std::fs::create_dir_all(&project).unwrap();
         let store = Store::open(&place.path().join("store")).unwrap();
         let name = |text| VaultName::new(text).unwrap();
-        let (vault, _) = store.create_vault_from(&name("project"), &project, Limits::default(), &()).unwrap();
+        let (vault, _) = store
+            .create_vault_from(&name("project"), &project, VaultLimits::default(), &())
+            .unwrap();
         let base = vault.head().unwrap();
         let task = vault.fork(&[name("task")]).unwrap().remove(0);
-        Scene { place, store, task, base, project }
+        Scene {
+            place,
+            store,
+            task,
+            base,
+            project,
+        }
     }
 
     pub fn place(&self) -> &Path {
@@ -77,7 +90,14 @@ impl Scene {
 
     pub fn plan_with(&self, selection: &Selection, options: &ApplyOptions) -> Result<Plan> {
         let head = self.task.head()?;
-        Ok(Application::plan(&self.store, self.base, head, &self.project, selection, options)?)
+        Ok(Application::plan(
+            &self.store,
+            self.base,
+            head,
+            &self.project,
+            selection,
+            options,
+        )?)
     }
 
     pub fn plan(&self) -> Plan {
@@ -89,7 +109,10 @@ impl Scene {
     }
 
     pub fn apply_with(&self, conflicts: OnConflict) -> Result<Applied> {
-        let options = ApplyOptions { conflicts, ..options() };
+        let options = ApplyOptions {
+            conflicts,
+            ..options()
+        };
         self.plan_with(&Selection::default(), &options)?.carry_out()
     }
 
@@ -104,7 +127,10 @@ impl Scene {
 
 /// By the name of the task the numbers of its files are known.
 pub fn options() -> ApplyOptions {
-    ApplyOptions { task: Some(VaultName::new("task").unwrap()), ..ApplyOptions::default() }
+    ApplyOptions {
+        task: Some(VaultName::new("task").unwrap()),
+        ..ApplyOptions::default()
+    }
 }
 
 pub fn put(top: &Path, at: &str, bytes: &[u8]) {
@@ -116,9 +142,10 @@ pub fn put(top: &Path, at: &str, bytes: &[u8]) {
 /// The conflicts of a plan or of an error, as `path kind`.
 pub fn conflicts_of(error: &Error) -> Vec<String> {
     match error {
-        Error::Apply(agentvfs::apply::ApplyError::Conflicts { conflicts, .. }) => {
-            conflicts.iter().map(|conflict| format!("{} {}", conflict.path, conflict.kind.as_str())).collect()
-        }
+        Error::Apply(agentvfs::apply::ApplyError::Conflicts { conflicts, .. }) => conflicts
+            .iter()
+            .map(|conflict| format!("{} {}", conflict.path, conflict.kind.as_str()))
+            .collect(),
         other => panic!("no conflict: {other}"),
     }
 }
@@ -142,7 +169,11 @@ pub fn survey(top: &Path) -> BTreeMap<PathBuf, Kept> {
             kind if kind.is_symlink() => OsString::from(std::fs::read_link(&place).unwrap()).into_vec(),
             kind if kind.is_file() => std::fs::read(&place).unwrap(),
             _ => {
-                open.extend(std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()));
+                open.extend(
+                    std::fs::read_dir(&place)
+                        .unwrap()
+                        .map(|entry| entry.unwrap().path()),
+                );
                 Vec::new()
             }
         };
@@ -157,10 +188,13 @@ pub fn survey(top: &Path) -> BTreeMap<PathBuf, Kept> {
     found
 }
 
-/// The same without the times of directories, which an apply that was taken back leaves as they are.
+/// The same without the times of directories, which an apply that was rolled back does not restore.
 pub fn survey_files(top: &Path) -> BTreeMap<PathBuf, Kept> {
     let mut found = survey(top);
-    for kept in found.values_mut().filter(|kept| kept.mode & 0o170_000 == 0o040_000) {
+    for kept in found
+        .values_mut()
+        .filter(|kept| kept.mode & 0o170_000 == 0o040_000)
+    {
         kept.mtime = (0, 0);
     }
     found
@@ -169,7 +203,10 @@ pub fn survey_files(top: &Path) -> BTreeMap<PathBuf, Kept> {
 /// The same without the times of files and links: contents that come back have the present one.
 pub fn survey_contents(top: &Path) -> BTreeMap<PathBuf, Kept> {
     let mut found = survey(top);
-    for kept in found.values_mut().filter(|kept| kept.mode & 0o170_000 != 0o040_000) {
+    for kept in found
+        .values_mut()
+        .filter(|kept| kept.mode & 0o170_000 != 0o040_000)
+    {
         kept.mtime = (0, 0);
     }
     found

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use agentvfs::apply::{Application, ApplyId, ApplyOptions, Deed, OnConflict, Selection};
+use agentvfs::apply::{Application, AppliedAction, ApplyId, ApplyOptions, OnConflict, Selection};
 
 use crate::scene::{Scene, conflicts_of, options, path, survey, survey_contents};
 
@@ -27,12 +27,21 @@ fn everything_comes_back_as_it_was() {
     assert_ne!(survey_contents(&scene.project), before);
     let undone = scene.store.undo_apply(id, false).unwrap();
     assert_eq!(survey_contents(&scene.project), before);
-    assert_eq!(scene.project.join("a").metadata().unwrap().ino(), inode, "the very same file");
-    assert!(undone.files.iter().any(|file| file.path == path("gone") && file.deed == Deed::Added));
+    assert_eq!(
+        scene.project.join("a").metadata().unwrap().ino(),
+        inode,
+        "the very same file"
+    );
+    assert!(
+        undone
+            .files
+            .iter()
+            .any(|file| file.path == path("gone") && file.action == AppliedAction::Added)
+    );
     let again = scene.store.undo_apply(id, false).unwrap_err();
     assert_eq!(again.code(), "apply-gone");
-    assert_eq!(scene.store.apply_record(id).unwrap().undone, undone.id);
-    assert!(scene.store.last_apply(|_| true).unwrap().is_none());
+    assert_eq!(scene.store.applies().get(id).unwrap().undone, undone.id);
+    assert!(scene.store.applies().last(|_| true).unwrap().is_none());
     scene.apply().unwrap();
     assert_eq!(scene.read("a"), "new");
 }
@@ -82,8 +91,22 @@ fn taking_an_undo_back_does_the_apply_again() {
     let scene = busy_scene();
     let anywhere = |_: &std::path::Path| true;
     let (undoable, redoable) = (
-        || scene.store.last_apply(anywhere).unwrap().map(|record| record.id.0),
-        || scene.store.last_undone_apply(anywhere).unwrap().map(|record| record.id.0),
+        || {
+            scene
+                .store
+                .applies()
+                .last(anywhere)
+                .unwrap()
+                .map(|record| record.id.0)
+        },
+        || {
+            scene
+                .store
+                .applies()
+                .last_undone(anywhere)
+                .unwrap()
+                .map(|record| record.id.0)
+        },
     );
     let before = survey_contents(&scene.project);
     scene.apply().unwrap();
@@ -93,20 +116,36 @@ fn taking_an_undo_back_does_the_apply_again() {
     assert_eq!((undoable(), redoable()), (None, Some(2)));
     scene.store.undo_apply(ApplyId(2), false).unwrap();
     assert_eq!(survey_contents(&scene.project), applied);
-    assert_eq!(scene.store.apply_record(ApplyId(3)).unwrap().redoes, Some(ApplyId(1)));
+    assert_eq!(
+        scene.store.applies().get(ApplyId(3)).unwrap().redoes,
+        Some(ApplyId(1))
+    );
     assert_eq!((undoable(), redoable()), (Some(3), None));
     scene.store.undo_apply(ApplyId(3), false).unwrap();
     assert_eq!(survey_contents(&scene.project), before);
     assert_eq!((undoable(), redoable()), (None, Some(4)));
     scene.apply().unwrap();
-    assert_eq!((undoable(), redoable()), (Some(5), None), "a new apply ends what can be redone");
-    assert_eq!(scene.store.last_apply(|_| false).unwrap(), None, "elsewhere");
+    assert_eq!(
+        (undoable(), redoable()),
+        (Some(5), None),
+        "a new apply ends what can be redone"
+    );
+    assert_eq!(scene.store.applies().last(|_| false).unwrap(), None, "elsewhere");
     let log = scene.store.audit(0, 100).unwrap();
     let log: Vec<&str> = log.iter().map(|entry| entry.action.as_str()).collect();
-    assert_eq!(log[log.len() - 5..], ["apply", "undo-apply", "redo-apply", "undo-apply", "apply"]);
+    assert_eq!(
+        log[log.len() - 5..],
+        ["apply", "undo-apply", "redo-apply", "undo-apply", "apply"]
+    );
     let log = scene.store.audit(0, 100).unwrap();
-    let numbers = log[log.len() - 5..].iter().map(|entry| entry.detail.split(':').next().unwrap());
-    assert_eq!(numbers.collect::<Vec<_>>(), ["1", "1", "1", "1", "5"], "as the user was told");
+    let numbers = log[log.len() - 5..]
+        .iter()
+        .map(|entry| entry.detail.split(':').next().unwrap());
+    assert_eq!(
+        numbers.collect::<Vec<_>>(),
+        ["1", "1", "1", "1", "5"],
+        "the number that the user knows"
+    );
 }
 
 #[test]
@@ -130,7 +169,10 @@ fn what_was_changed_since_is_left_and_stops_the_rest_unless_forced() {
 #[test]
 fn an_apply_that_is_not_there_is_not_found() {
     let scene = busy_scene();
-    assert_eq!(scene.store.undo_apply(ApplyId(7), false).unwrap_err().code(), "unknown-apply");
+    assert_eq!(
+        scene.store.undo_apply(ApplyId(7), false).unwrap_err().code(),
+        "unknown-apply"
+    );
     assert_eq!(ApplyId::parse("x").unwrap_err().code(), "unknown-apply");
 }
 
@@ -138,10 +180,16 @@ fn an_apply_that_is_not_there_is_not_found() {
 fn a_record_and_an_audit_entry_tell_of_it() {
     let scene = busy_scene();
     let id = scene.apply().unwrap().id.unwrap();
-    let record = scene.store.apply_record(id).unwrap();
-    assert_eq!((record.snapshot, record.partial), (scene.task.head().unwrap(), false));
+    let record = scene.store.applies().get(id).unwrap();
+    assert_eq!(
+        (record.snapshot, record.partial),
+        (scene.task.head().unwrap(), false)
+    );
     assert_eq!(record.directory(), scene.project.canonicalize().unwrap());
-    assert_eq!(scene.store.last_apply(|_| true).unwrap().map(|last| last.id), Some(id));
+    assert_eq!(
+        scene.store.applies().last(|_| true).unwrap().map(|last| last.id),
+        Some(id)
+    );
     let log = scene.store.audit(0, 100).unwrap();
     assert_eq!(log.last().map(|entry| entry.action.as_str()), Some("apply"));
     scene.store.undo_apply(id, false).unwrap();
@@ -157,15 +205,29 @@ fn applies_to_other_directories_take_nothing_away_from_this_one() {
     for round in 1..=52 {
         std::fs::create_dir_all(&other).unwrap();
         std::fs::write(other.join("a"), round.to_string()).unwrap();
-        let options = ApplyOptions { conflicts: OnConflict::Theirs, ..options() };
-        let selection = Selection { paths: vec![path("a")], ..Selection::default() };
+        let options = ApplyOptions {
+            conflicts: OnConflict::Theirs,
+            ..options()
+        };
+        let selection = Selection {
+            paths: vec![path("a")],
+            ..Selection::default()
+        };
         let head = scene.task.head().unwrap();
         let plan = Application::plan(&scene.store, scene.base, head, &other, &selection, &options).unwrap();
         plan.carry_out().unwrap();
     }
     let here = scene.project.canonicalize().unwrap();
-    assert_eq!(scene.store.last_apply(|at| at == here).unwrap().map(|record| record.id), Some(id));
-    assert_eq!(scene.store.kept_applies().unwrap().len(), 51);
+    assert_eq!(
+        scene
+            .store
+            .applies()
+            .last(|at| at == here)
+            .unwrap()
+            .map(|record| record.id),
+        Some(id)
+    );
+    assert_eq!(scene.store.applies().kept().unwrap().len(), 51);
     scene.store.undo_apply(id, false).unwrap();
     assert_eq!(scene.read("a"), "old");
 }
@@ -174,13 +236,49 @@ fn applies_to_other_directories_take_nothing_away_from_this_one() {
 fn an_apply_whose_files_are_no_longer_kept_is_not_offered() {
     let scene = busy_scene();
     let id = scene.apply().unwrap().id.unwrap();
-    let kept = scene.store.kept_applies().unwrap();
+    let kept = scene.store.applies().kept().unwrap();
     assert_eq!((kept.len(), kept[0].id, kept[0].bytes > 0), (1, id, true));
-    assert_eq!(scene.store.stats().unwrap().apply_bytes, kept[0].bytes);
-    scene.store.forget_applies(&[id]).unwrap();
-    assert!(scene.store.last_apply(|_| true).unwrap().is_none());
-    assert_eq!(scene.store.undo_apply(id, false).unwrap_err().code(), "apply-gone");
-    assert_eq!(scene.store.stats().unwrap().applies, 0);
+    assert_eq!(
+        scene.store.maintenance().stats().unwrap().apply_bytes,
+        kept[0].bytes
+    );
+    scene.store.applies().forget(&[id]).unwrap();
+    assert!(scene.store.applies().last(|_| true).unwrap().is_none());
+    assert_eq!(
+        scene.store.undo_apply(id, false).unwrap_err().code(),
+        "apply-gone"
+    );
+    assert_eq!(scene.store.maintenance().stats().unwrap().applies, 0);
+}
+
+#[test]
+fn what_a_discarded_task_had_undone_is_dropped_and_not_counted() {
+    let scene = busy_scene();
+    let id = scene.apply().unwrap().id.unwrap();
+    let undo = scene.store.undo_apply(id, false).unwrap().id.unwrap();
+    let folder = scene.place().join(format!("store/applies/{undo}"));
+    assert!(folder.exists());
+    assert_eq!(
+        scene.store.maintenance().stats().unwrap().applies,
+        1,
+        "it can be done again"
+    );
+    // A process that is killed immediately leaves the data that it kept.
+    let copy = scene.place().join("copy");
+    let status = std::process::Command::new("cp")
+        .arg("-a")
+        .args([&folder, &copy])
+        .status();
+    assert!(status.unwrap().success());
+    let store = scene.store.clone();
+    scene.task.clone().delete(true).unwrap();
+    assert!(!folder.exists());
+    assert_eq!(store.maintenance().stats().unwrap().applies, 0);
+    std::fs::rename(&copy, &folder).unwrap();
+    let stats = store.maintenance().stats().unwrap();
+    assert_eq!((stats.applies, stats.apply_bytes), (0, 0));
+    store.collect_garbage(&mut |_| true).unwrap();
+    assert!(!folder.exists());
 }
 
 #[test]
@@ -192,7 +290,12 @@ fn only_the_newest_are_kept() {
         scene.user_writes("a", "0");
         first = first.or(scene.apply().unwrap().id);
     }
-    let kept = std::fs::read_dir(scene.place().join("store/applies")).unwrap().count();
+    let kept = std::fs::read_dir(scene.place().join("store/applies"))
+        .unwrap()
+        .count();
     assert!(kept <= 52, "{kept} with the lock and the unfinished");
-    assert_eq!(scene.store.undo_apply(first.unwrap(), false).unwrap_err().code(), "apply-gone");
+    assert_eq!(
+        scene.store.undo_apply(first.unwrap(), false).unwrap_err().code(),
+        "apply-gone"
+    );
 }

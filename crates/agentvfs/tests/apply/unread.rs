@@ -1,7 +1,7 @@
-//! Tasks on a project that was never read: only what somebody asked for is known.
+//! Tasks on a project that was never read: only requested files are known.
 
-use agentvfs::apply::{Application, ApplyOptions, Selection};
-use agentvfs::{NewTask, Result, Store, Task};
+use agentvfs::apply::{Application, ApplyOptions, OnConflict, Selection};
+use agentvfs::{NewTask, Result, Store, Task, TaskState};
 
 use crate::scene::{conflicts_of, path, put};
 
@@ -15,9 +15,15 @@ struct Unread {
 fn unread() -> Unread {
     let place = tempfile::tempdir().unwrap();
     let project = place.path().join("project");
-    ["a", "gone", "other"].iter().for_each(|name| put(&project, name, b"old\n"));
+    ["a", "gone", "other"]
+        .iter()
+        .for_each(|name| put(&project, name, b"old\n"));
     let store = Store::open(&place.path().join("store")).unwrap();
-    let task = store.project(&project).unwrap().new_task(&NewTask::default()).unwrap();
+    let task = store
+        .project(&project)
+        .unwrap()
+        .new_task(&NewTask::default())
+        .unwrap();
     let open = task.vault().begin().unwrap();
     open.write_bytes(&path("a"), b"task\n").unwrap();
     open.remove(&path("gone"), true).unwrap();
@@ -38,15 +44,18 @@ impl Unread {
 }
 
 #[test]
-fn what_nobody_touched_is_replaced_without_having_been_read() {
+fn untouched_file_is_replaced_without_being_read() {
     let scene = unread();
     scene.apply().unwrap();
-    assert_eq!(std::fs::read_to_string(scene.project().join("a")).unwrap(), "task\n");
+    assert_eq!(
+        std::fs::read_to_string(scene.project().join("a")).unwrap(),
+        "task\n"
+    );
     assert!(!scene.project().join("gone").exists());
 }
 
 #[test]
-fn what_the_user_changed_first_is_a_conflict_whoever_reads_it_later() {
+fn file_changed_by_the_user_before_the_first_read_is_a_conflict() {
     let scene = unread();
     put(&scene.project(), "a", b"user\n");
     put(&scene.project(), "gone", b"user\n");
@@ -56,5 +65,44 @@ fn what_the_user_changed_first_is_a_conflict_whoever_reads_it_later() {
     ["a", "gone"].iter().for_each(|name| drop(base.read(&path(name))));
     scene.store.objects().commit_kept().unwrap();
     assert_eq!(conflicts_of(&scene.apply().unwrap_err()).len(), 2);
-    assert_eq!(std::fs::read_to_string(scene.project().join("a")).unwrap(), "user\n");
+    assert_eq!(
+        std::fs::read_to_string(scene.project().join("a")).unwrap(),
+        "user\n"
+    );
+}
+
+#[test]
+fn what_the_user_changes_in_a_directory_that_was_moved_unread_moves_along() {
+    let place = tempfile::tempdir().unwrap();
+    let project = place.path().join("project");
+    let lines: String = (1..=12).map(|line| format!("{line}\n")).collect();
+    let mine = lines.replace("5\n", "mine\n");
+    let names = ["a/b/f1.txt", "a/b/f2.txt", "a/b/f3.txt"];
+    names
+        .iter()
+        .for_each(|name| put(&project, name, lines.as_bytes()));
+    let store = Store::open(&place.path().join("store")).unwrap();
+    let task = store
+        .project(&project)
+        .unwrap()
+        .new_task(&NewTask::default())
+        .unwrap();
+    let open = task.vault().begin().unwrap();
+    open.rename(&path("a/b"), &path("D")).unwrap();
+    open.remove(&path("D/f2.txt"), false).unwrap();
+    open.commit("work", "").unwrap();
+    put(&project, "a/b/f1.txt", mine.as_bytes());
+    put(&project, "a/b/f2.txt", mine.as_bytes());
+    let refused = task.apply(&ApplyOptions::default()).unwrap_err();
+    assert_eq!(conflicts_of(&refused), ["/a/b/f2.txt removed-there"]);
+    let theirs = ApplyOptions {
+        conflicts: OnConflict::Theirs,
+        ..ApplyOptions::default()
+    };
+    task.apply(&theirs).unwrap();
+    let read = |name: &str| std::fs::read_to_string(project.join(name)).unwrap();
+    assert_eq!((read("D/f1.txt"), read("D/f3.txt")), (mine, lines));
+    assert!(!project.join("a/b").exists() && !project.join("D/f2.txt").exists());
+    let task = store.task(task.vault_name().as_str()).unwrap();
+    assert_eq!(task.state().unwrap(), TaskState::Applied);
 }

@@ -1,4 +1,4 @@
-//! Somebody edits the directory while changes are applied: no version that they wrote is lost.
+//! Another program edits the directory while changes are applied: no version that it wrote is lost.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agentvfs::Error;
-use agentvfs::apply::{ApplyError, ApplyOptions, KeptCopy, Moment, OnConflict, Selection, Watch};
+use agentvfs::apply::{ApplyError, ApplyOptions, ApplyWatch, KeptCopy, Moment, OnConflict, Selection};
 use avfs_testkit::Dice;
 
 use crate::scene::{Scene, path};
@@ -31,7 +31,7 @@ struct Editor<'a> {
     open: RefCell<Option<std::fs::File>>,
 }
 
-impl Watch for Editor<'_> {
+impl ApplyWatch for Editor<'_> {
     fn passed(&self, _: Moment) {
         if self.dice.borrow_mut().below(10) >= self.zeal {
             return;
@@ -47,11 +47,13 @@ impl Watch for Editor<'_> {
                 return;
             }
             1 => {
-                let Some(mut file) = self.open.borrow_mut().take() else { return };
+                let Some(mut file) = self.open.borrow_mut().take() else {
+                    return;
+                };
                 file.write_all(text.as_bytes()).unwrap();
             }
             2 => {
-                // What it had open it has now replaced itself.
+                // It has now replaced the file that it had open.
                 self.open.take();
                 let draft = self.project.join("draft");
                 let earlier = std::fs::read_to_string(&target).unwrap_or_default();
@@ -72,7 +74,10 @@ fn lines(scene: &Scene) -> BTreeSet<String> {
     let read = |at| std::fs::read_to_string(scene.project.join(at)).unwrap_or_default();
     let mut text = read("a") + &read("b");
     let applies = scene.place().join("store/applies");
-    for folder in std::fs::read_dir(applies).unwrap().map(|entry| entry.unwrap().path()) {
+    for folder in std::fs::read_dir(applies)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
         for part in ["kept", "aside"] {
             for kept in std::fs::read_dir(folder.join(part)).into_iter().flatten() {
                 text.push_str(&std::fs::read_to_string(kept.unwrap().path()).unwrap());
@@ -82,7 +87,7 @@ fn lines(scene: &Scene) -> BTreeSet<String> {
     text.split_inclusive('\n').map(str::to_owned).collect()
 }
 
-/// Far more applies than dice need for what a test waits for.
+/// Far more applies than the random choices need for the conditions that a test awaits.
 const MOST_ROUNDS: usize = 5_000;
 
 #[test]
@@ -97,7 +102,10 @@ fn an_editor_that_saves_in_the_middle_of_hundreds_of_applies_loses_no_version() 
         saved: Cell::new(0),
         open: RefCell::default(),
     };
-    let options = ApplyOptions { conflicts: OnConflict::Theirs, ..ApplyOptions::default() };
+    let options = ApplyOptions {
+        conflicts: OnConflict::Theirs,
+        ..ApplyOptions::default()
+    };
     let mut found = BTreeSet::new();
     for round in 0..MOST_ROUNDS {
         if round >= 120 && editor.saved.get() > 100 {
@@ -108,11 +116,12 @@ fn an_editor_that_saves_in_the_middle_of_hundreds_of_applies_loses_no_version() 
         for copy in kept_of(plan.carry_out_watched(&editor)) {
             assert!(copy.kept.exists(), "{copy:?} is named");
         }
-        // The oldest are forgotten: what they hold is noted before.
+        // The oldest are removed: their contents are recorded before.
         found.append(&mut lines(&scene));
     }
-    let lost: Vec<usize> =
-        (0..editor.saved.get()).filter(|number| !found.contains(&format!("user {number}\n"))).collect();
+    let lost: Vec<usize> = (0..editor.saved.get())
+        .filter(|number| !found.contains(&format!("user {number}\n")))
+        .collect();
     assert!(lost.is_empty(), "lost {lost:?} of {}", editor.saved.get());
     assert!(editor.saved.get() > 100, "{} versions", editor.saved.get());
 }
@@ -145,13 +154,18 @@ fn an_editor_that_saves_while_its_file_is_renamed_loses_no_version() {
         }
         found.append(&mut lines(&scene));
     }
-    let lost: Vec<usize> =
-        (0..editor.saved.get()).filter(|number| !found.contains(&format!("user {number}\n"))).collect();
+    let lost: Vec<usize> = (0..editor.saved.get())
+        .filter(|number| !found.contains(&format!("user {number}\n")))
+        .collect();
     assert!(lost.is_empty(), "lost {lost:?} of {}", editor.saved.get());
-    assert!(editor.saved.get() > 50 && renamed > 50, "{} versions, {renamed} renamed", editor.saved.get());
+    assert!(
+        editor.saved.get() > 50 && renamed > 50,
+        "{} versions, {renamed} renamed",
+        editor.saved.get()
+    );
 }
 
-/// Saves versions by renaming until told to stop.
+/// Saves versions by renaming until stopped.
 fn save_by_renaming(project: &Path, stop: &AtomicBool) {
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {
@@ -165,7 +179,7 @@ fn save_by_renaming(project: &Path, stop: &AtomicBool) {
 }
 
 #[test]
-fn a_writer_who_renames_never_finds_the_tasks_file_over_theirs() {
+fn renaming_writer_never_finds_its_file_replaced_by_the_tasks() {
     let scene = Scene::new(&[("a", "")]);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,10 +1,10 @@
-//! What somebody can do to the repository of a tree, and what comes of it: nothing.
+//! Attacks through the repository of a tree, all without effect.
 
 use agentvfs::git::{Bounds, GitError, Work};
 
 use crate::ground::{Ground, bring};
 
-/// Bringing is refused for a reason, and the user's repository is as it was.
+/// Asserts that bringing is refused for a reason, and the user's repository is unchanged.
 #[track_caller]
 fn is_refused(ground: &Ground, work: &Work, reason: &str) {
     let before = ground.state();
@@ -15,7 +15,7 @@ fn is_refused(ground: &Ground, work: &Work, reason: &str) {
     assert_eq!(ground.state(), before);
 }
 
-/// A commit whose tree is made by hand, line by line of `git mktree`.
+/// A commit whose tree is constructed line by line for `git mktree`.
 fn commit_of(tree: &str) -> String {
     format!(
         "blob=$(echo payload | git hash-object -w --stdin)
@@ -37,7 +37,9 @@ fn names_that_git_would_not_check_out_are_refused() {
 fn a_git_directory_in_a_tree_is_refused() {
     let mut ground = Ground::new();
     let inner = "inner=$(printf '100755 blob %s\\tpost-checkout\\n' $blob | git mktree)";
-    let work = ground.work(&commit_of(&format!("{{ {inner}; printf '040000 tree %s\\t.git\\n' $inner; }}")));
+    let work = ground.work(&commit_of(&format!(
+        "{{ {inner}; printf '040000 tree %s\\t.git\\n' $inner; }}"
+    )));
     is_refused(&ground, &work, "hasDotgit");
 }
 
@@ -79,7 +81,7 @@ fn an_object_that_is_there_with_other_bytes_stays_as_it_is() {
 }
 
 #[test]
-fn a_missing_object_is_told() {
+fn missing_object_is_reported() {
     let mut ground = Ground::new();
     let work = ground.work(
         "echo gone >gone; git add -A; git commit -qm gone
@@ -91,7 +93,7 @@ fn a_missing_object_is_told() {
 }
 
 #[test]
-fn damaged_objects_are_told_and_do_not_hide_what_moved() {
+fn damaged_objects_are_reported_and_do_not_hide_moved_refs() {
     let mut ground = Ground::new();
     let work = ground.work(
         "echo x >x; git add -A; git commit -qm x
@@ -108,7 +110,10 @@ fn objects_of_other_directories_are_not_reached() {
     let mut ground = Ground::new();
     let elsewhere = ground.path("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    crate::ground::sh(&elsewhere, "git init -q; echo secret >secret; git add -A; git commit -qm secret");
+    crate::ground::sh(
+        &elsewhere,
+        "git init -q; echo secret >secret; git add -A; git commit -qm secret",
+    );
     let work = ground.work(&format!(
         "echo {0}/.git/objects >.git/objects/info/alternates
          git update-ref refs/heads/main $(git -C {0} rev-parse HEAD)",
@@ -126,14 +131,22 @@ fn replaced_and_grafted_commits_come_as_they_are() {
          git replace $real $fake
          echo $real >.git/info/grafts; echo $real >.git/shallow",
     );
-    let replaced =
-        work.moved_refs().unwrap().iter().any(|moved| {
-            moved.name.as_ref().is_some_and(|name| name.as_bytes().starts_with(b"refs/replace/"))
-        });
+    let replaced = work.moved_refs().unwrap().iter().any(|moved| {
+        moved
+            .name
+            .as_ref()
+            .is_some_and(|name| name.as_bytes().starts_with(b"refs/replace/"))
+    });
     assert!(replaced, "it is listed");
     bring(&work, &ground.host()).unwrap();
-    assert_eq!(ground.in_host("git log --format=%s avfs/work"), "real\nsecond\nfirst");
-    assert_eq!(ground.in_host("git for-each-ref refs/replace; ls .git/shallow 2>/dev/null || true"), "");
+    assert_eq!(
+        ground.in_host("git log --format=%s avfs/work"),
+        "real\nsecond\nfirst"
+    );
+    assert_eq!(
+        ground.in_host("git for-each-ref refs/replace; ls .git/shallow 2>/dev/null || true"),
+        ""
+    );
 }
 
 #[test]
@@ -198,8 +211,13 @@ fn claims_to_have(bytes: u64) -> Vec<u8> {
     }
     let length = header.len() as u16;
     let sum = (other << 16 | one).to_be_bytes();
-    let parts: [&[u8]; 5] =
-        [&[0x78, 0x01, 0x01], &length.to_le_bytes(), &(!length).to_le_bytes(), header.as_bytes(), &sum];
+    let parts: [&[u8]; 5] = [
+        &[0x78, 0x01, 0x01],
+        &length.to_le_bytes(),
+        &(!length).to_le_bytes(),
+        header.as_bytes(),
+        &sum,
+    ];
     parts.concat()
 }
 
@@ -214,16 +232,29 @@ fn an_object_that_needs_more_memory_than_there_shall_be_is_refused() {
         place.display(),
         &name[2..]
     ));
-    let work = work.within(Bounds { memory: 1 << 30, ..Bounds::default() });
+    let work = work.within(Bounds {
+        memory: 1 << 30,
+        ..Bounds::default()
+    });
     is_refused(&ground, &work, "memory");
     let summary = work.git_summary(Some(&ground.host())).unwrap();
-    assert!(summary.trouble.unwrap().contains("memory"), "it is told");
+    assert!(
+        summary.trouble.unwrap().contains("memory"),
+        "the cause is reported"
+    );
 }
 
 #[test]
 fn more_objects_than_are_looked_at_are_refused() {
     let mut ground = Ground::new();
     let work = ground.work("head -c 100000 /dev/urandom >x; git add x; git commit -qm x");
-    is_refused(&ground, &work.clone().within(Bounds { objects: 50_000, ..Bounds::default() }), "50000");
+    is_refused(
+        &ground,
+        &work.clone().within(Bounds {
+            objects: 50_000,
+            ..Bounds::default()
+        }),
+        "50000",
+    );
     bring(&work, &ground.host()).unwrap();
 }

@@ -1,8 +1,12 @@
 //! Commits that were made in a tree come into the user's repository.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use agentvfs::git::{Bring, GitError};
 
-use crate::ground::{Ground, branch, bring};
+use crate::ground::{Ground, branch, bring, commit};
 
 const TWO_COMMITS: &str = "echo task >>file; git commit -qam 'third: it works'
      mkdir -p new/deep; echo x >new/deep/x; git add -A; git commit -qm fourth";
@@ -29,7 +33,9 @@ fn commits_come_as_a_new_branch_and_nothing_else_changes() {
 #[test]
 fn moved_refs_and_new_commits_are_listed() {
     let mut ground = Ground::new();
-    let work = ground.work(&format!("{TWO_COMMITS}; git tag v1; git branch old HEAD~3; git branch -D old"));
+    let work = ground.work(&format!(
+        "{TWO_COMMITS}; git tag v1; git branch old HEAD~3; git branch -D old"
+    ));
     let moved: Vec<String> = work
         .moved_refs()
         .unwrap()
@@ -38,8 +44,10 @@ fn moved_refs_and_new_commits_are_listed() {
         .collect();
     assert_eq!(moved, ["refs/heads/main true", "refs/tags/v1 false"]);
     let commits = work.commits(Some(&ground.host())).unwrap();
-    let lines: Vec<String> =
-        commits.iter().map(|line| format!("{} {} {}", line.author, line.subject, line.files)).collect();
+    let lines: Vec<String> = commits
+        .iter()
+        .map(|line| format!("{} {} {}", line.author, line.subject, line.files))
+        .collect();
     assert_eq!(lines, ["Someone fourth 1", "Someone third: it works 1"]);
     assert_eq!(work.unmerged_commits(Some(&ground.host())).unwrap(), 2);
     bring(&work, &ground.host()).unwrap();
@@ -55,16 +63,26 @@ fn refs_that_were_only_packed_have_not_moved() {
     assert_eq!(work.moved_refs().unwrap(), []);
     assert!(matches!(bring(&work, &ground.host()), Err(GitError::NoCommits)));
     let work = ground.go_on("git tag -d v1; git branch -f loose HEAD~1; git pack-refs --all");
-    let names: Vec<String> =
-        work.moved_refs().unwrap().iter().map(|moved| moved.name.as_ref().unwrap().short()).collect();
+    let names: Vec<String> = work
+        .moved_refs()
+        .unwrap()
+        .iter()
+        .map(|moved| moved.name.as_ref().unwrap().short())
+        .collect();
     assert_eq!(names, ["loose", "v1"]);
-    assert_eq!(work.unmerged_commits(Some(&ground.host())).unwrap(), 0, "the commits are in the repository");
+    assert_eq!(
+        work.unmerged_commits(Some(&ground.host())).unwrap(),
+        0,
+        "the commits are in the repository"
+    );
 }
 
 #[test]
 fn commits_that_a_clean_up_packed_come_too() {
     let mut ground = Ground::new();
-    let work = ground.work(&format!("{TWO_COMMITS}; git gc -q --prune=now; git pack-refs --all"));
+    let work = ground.work(&format!(
+        "{TWO_COMMITS}; git gc -q --prune=now; git pack-refs --all"
+    ));
     let brought = bring(&work, &ground.host()).unwrap();
     assert_eq!(brought.objects, 8);
     ground.in_host("git fsck --strict --full");
@@ -88,11 +106,19 @@ fn merges_list_the_commits_of_both_sides() {
          git checkout -q main; echo m >mine; git add mine; git commit -qm mine
          git merge -q --no-edit -m merged side",
     );
-    let subjects: Vec<String> =
-        work.commits(Some(&ground.host())).unwrap().into_iter().map(|line| line.subject).collect();
+    let subjects: Vec<String> = work
+        .commits(Some(&ground.host()))
+        .unwrap()
+        .into_iter()
+        .map(|line| line.subject)
+        .collect();
     assert_eq!(subjects.len(), 3, "{subjects:?}");
     let brought = bring(&work, &ground.host()).unwrap();
-    assert!(brought.left.is_empty(), "what is merged came along: {:?}", brought.left);
+    assert!(
+        brought.left.is_empty(),
+        "merged commits came along: {:?}",
+        brought.left
+    );
 }
 
 #[test]
@@ -104,16 +130,41 @@ fn of_several_branches_one_is_named() {
          done; git checkout -q main",
     );
     let host = ground.host();
-    assert!(matches!(bring(&work, &host), Err(GitError::SeveralBranches { .. })));
+    assert!(matches!(
+        bring(&work, &host),
+        Err(GitError::SeveralBranches { .. })
+    ));
     let of = |name: &str| {
-        let bring =
-            Bring { branch: branch("avfs/work"), of: Some(name.into()), update: false, allowed: Vec::new() };
+        let bring = Bring {
+            branch: branch("avfs/work"),
+            of: Some(name.into()),
+            update: false,
+            allowed: Vec::new(),
+        };
         work.bring_commits(&host, &bring)
     };
     assert!(matches!(of("three"), Err(GitError::NotMoved { .. })));
     of("two").unwrap();
     assert_eq!(ground.in_host("git log -1 --format=%s avfs/work"), "two");
-    assert_eq!(work.unmerged_commits(Some(&host)).unwrap(), 1, "the other branch is still there alone");
+    assert_eq!(
+        work.unmerged_commits(Some(&host)).unwrap(),
+        1,
+        "the other branch is still there alone"
+    );
+}
+
+#[test]
+fn a_branch_without_commits_of_its_own_is_passed_over() {
+    let mut ground = Ground::new();
+    let work = ground.work("git branch empty; echo x >>file; git commit -qam made; git checkout -q empty");
+    let host = ground.host();
+    bring(&work, &host).unwrap();
+    assert_eq!(ground.in_host("git log -1 --format=%s avfs/work"), "made");
+    let mut ground = Ground::new();
+    let work = ground.work("git checkout -qb empty; git tag same");
+    let before = ground.state();
+    assert!(matches!(bring(&work, &ground.host()), Err(GitError::NoCommits)));
+    assert_eq!(ground.state(), before);
 }
 
 #[test]
@@ -127,15 +178,29 @@ fn a_branch_that_is_there_is_moved_on_only_if_that_is_asked_for_and_loses_nothin
     let before = ground.state();
     assert!(matches!(bring(&work, &host), Err(GitError::BranchExists { .. })));
     assert_eq!(ground.state(), before);
-    let update = Bring { branch: branch("avfs/work"), of: None, update: true, allowed: Vec::new() };
-    let other = Bring { branch: branch("main"), ..update.clone() };
-    assert!(matches!(work.bring_commits(&host, &other), Err(GitError::BranchInUse { .. })));
+    let update = Bring {
+        branch: branch("avfs/work"),
+        of: None,
+        update: true,
+        allowed: Vec::new(),
+    };
+    let other = Bring {
+        branch: branch("main"),
+        ..update.clone()
+    };
+    assert!(matches!(
+        work.bring_commits(&host, &other),
+        Err(GitError::BranchInUse { .. })
+    ));
     assert_eq!(ground.state(), before);
     work.bring_commits(&host, &update).unwrap();
     assert_eq!(ground.in_host("git log -1 --format=%s avfs/work"), "b");
     let work = ground.go_on("git reset -q --hard HEAD~1; echo c >>file; git commit -qam c");
     let before = ground.state();
-    assert!(matches!(work.bring_commits(&host, &update), Err(GitError::BranchExists { .. })));
+    assert!(matches!(
+        work.bring_commits(&host, &update),
+        Err(GitError::BranchExists { .. })
+    ));
     assert_eq!(ground.state(), before);
 }
 
@@ -161,4 +226,37 @@ fn a_thousand_commits_come_in_one_pack() {
     bring(&work, &ground.host()).unwrap();
     assert_eq!(ground.in_host("git rev-list --count main..avfs/work"), "1000");
     assert_eq!(ground.in_host("ls .git/objects/pack/*.pack | wc -l"), "1");
+}
+
+#[test]
+fn what_root_brings_belongs_to_the_owner_of_the_repository() {
+    // An ordinary user can only bring into repositories of their own.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut ground = Ground::new();
+    let owned = "find .git -not -user 4242 -o -not -group 4243 | head";
+    let work = ground.work(TWO_COMMITS);
+    ground.in_host("chown -R 4242:4243 .");
+    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    open(ground.path("host").parent().unwrap());
+    let brought = bring(&work, &ground.host()).unwrap();
+    assert_eq!(ground.in_host(owned), "");
+    let as_owner = |script: &str| {
+        let script = format!("setpriv --reuid 4242 --regid 4243 --clear-groups bash -euc '{script}'");
+        ground.in_host(&script)
+    };
+    assert_eq!(as_owner("git rev-parse avfs/work"), brought.tip.as_str());
+    as_owner("git branch avfs/other; git checkout -q avfs/work; echo x >>file; git commit -qam more");
+    let committed = commit(&work, &ground.host()).unwrap();
+    assert_eq!(as_owner("git rev-parse avfs/files"), committed.commit.as_str());
+    assert_eq!(ground.in_host(owned), "");
+    // Files that an earlier root left in the way are named.
+    as_owner("git branch -q -D avfs/files");
+    ground.in_host("chown root:root .git/refs/heads/avfs");
+    let refused = commit(&work, &ground.host()).unwrap_err();
+    assert!(
+        refused.to_string().contains("`chown -Rh 4242:4243 /"),
+        "{refused}"
+    );
 }

@@ -1,9 +1,10 @@
 //! The files of a tree as one commit.
 
-use agentvfs::git::{GitError, WhyLeftOut, Work};
+use agentvfs::Timestamp;
+use agentvfs::git::{CommitFiles, GitError, WhyLeftOut, Work};
 use agentvfs::rules::{Rule, Rules};
 
-use crate::ground::{Ground, commit};
+use crate::ground::{Ground, branch, commit};
 
 #[test]
 fn changed_files_become_one_commit_beside_the_work_of_the_user() {
@@ -54,7 +55,11 @@ fn ignored_files_are_left_out_and_tracked_ones_are_not() {
          mkdir inner; echo secret >inner/.gitignore; echo x >inner/secret; echo x >inner/other; echo x >host-only",
     );
     let committed = commit(&work, &ground.host()).unwrap();
-    let mut left: Vec<String> = committed.left_out.iter().map(|left| left.path.to_string()).collect();
+    let mut left: Vec<String> = committed
+        .left_out
+        .iter()
+        .map(|left| left.path.to_string())
+        .collect();
     left.sort();
     assert_eq!(left, ["/a.log", "/host-only", "/inner/secret", "/target/deep/x"]);
     assert_eq!(
@@ -71,8 +76,11 @@ fn other_repositories_and_pipes_are_left_out_and_git_directories_are_not_named()
          echo hook >.git/hooks/post-commit; mkdir -p a/.GIT; echo x >a/.GIT/config; echo good >a/good; echo odd >':(top)odd'",
     );
     let committed = commit(&work, &ground.host()).unwrap();
-    let mut left: Vec<(String, WhyLeftOut)> =
-        committed.left_out.iter().map(|left| (left.path.to_string(), left.why.clone())).collect();
+    let mut left: Vec<(String, WhyLeftOut)> = committed
+        .left_out
+        .iter()
+        .map(|left| (left.path.to_string(), left.why.clone()))
+        .collect();
     left.sort_by(|a, b| a.0.cmp(&b.0));
     let expected = [
         ("/cloned/deep/y", WhyLeftOut::InRepository),
@@ -80,7 +88,10 @@ fn other_repositories_and_pipes_are_left_out_and_git_directories_are_not_named()
         ("/pipe", WhyLeftOut::NotAFile),
     ];
     assert_eq!(left, expected.map(|(path, why)| (path.to_owned(), why)));
-    assert_eq!(ground.in_host("git diff-tree -r --name-only main avfs/files"), ":(top)odd\na/good");
+    assert_eq!(
+        ground.in_host("git diff-tree -r --name-only main avfs/files"),
+        ":(top)odd\na/good"
+    );
 }
 
 #[test]
@@ -88,17 +99,23 @@ fn what_rules_hide_is_neither_committed_nor_removed() {
     let mut ground = Ground::new();
     ground.in_host("echo key >.env; git add -A; git commit -qm env");
     ground.work("rm .env; echo x >x; echo other >sub/.env");
-    let rules =
-        Rules::new(vec![Rule::parse("/**=write").unwrap(), Rule::parse("**/.env=none").unwrap()]).unwrap();
+    let rules = Rules::new(vec![
+        Rule::parse("/**=write").unwrap(),
+        Rule::parse("**/.env=none").unwrap(),
+    ])
+    .unwrap();
     let seen = |directory: &str| ground.reader(directory).through(rules.clone());
     let work = Work::new(seen("host"), seen("task"));
     commit(&work, &ground.host()).unwrap();
     // A file that is gone from a tree and was hidden there counts as removed only if it could be seen.
-    assert_eq!(ground.in_host("git diff-tree -r --name-only main avfs/files"), "x");
+    assert_eq!(
+        ground.in_host("git diff-tree -r --name-only main avfs/files"),
+        "x"
+    );
 }
 
 #[test]
-fn nothing_to_commit_is_told_and_a_branch_is_never_replaced() {
+fn empty_commit_is_refused_and_a_branch_is_never_replaced() {
     let mut ground = Ground::new();
     let work = ground.work("touch file; chmod g+w file; mkdir empty; git commit -q --allow-empty -m only");
     let before = ground.state();
@@ -107,7 +124,40 @@ fn nothing_to_commit_is_told_and_a_branch_is_never_replaced() {
     ground.in_host("git branch avfs/files");
     let work = ground.work("echo x >x");
     let before = ground.state();
-    assert!(matches!(commit(&work, &ground.host()), Err(GitError::BranchExists { .. })));
+    assert!(matches!(
+        commit(&work, &ground.host()),
+        Err(GitError::BranchExists { .. })
+    ));
+    assert_eq!(ground.state(), before);
+}
+
+#[test]
+fn the_same_files_are_the_same_branch_whenever_they_are_committed() {
+    let mut ground = Ground::new();
+    let work = ground.work("echo x >x");
+    let at = |seconds: i64, message: &str| CommitFiles {
+        branch: branch("made"),
+        message: message.into(),
+        paths: Vec::new(),
+        allowed: Vec::new(),
+        time: Timestamp { seconds, nanos: 0 },
+        author: "tester".into(),
+    };
+    let first = work
+        .commit_files(&ground.host(), &at(1_700_000_000, "Made"))
+        .unwrap();
+    assert!(!first.was_there);
+    let before = ground.state();
+    let second = work
+        .commit_files(&ground.host(), &at(1_700_000_100, "Made"))
+        .unwrap();
+    assert!(second.was_there);
+    assert_eq!(second.commit, first.commit);
+    let other = work.commit_files(&ground.host(), &at(1_700_000_200, "Other words"));
+    assert!(matches!(other, Err(GitError::BranchExists { .. })));
+    let more = ground.go_on("echo more >>x");
+    let other = more.commit_files(&ground.host(), &at(1_700_000_200, "Made"));
+    assert!(matches!(other, Err(GitError::BranchExists { .. })));
     assert_eq!(ground.state(), before);
 }
 

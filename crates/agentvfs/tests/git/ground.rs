@@ -1,11 +1,11 @@
-//! A user's repository, and the same one as somebody works on it in a tree.
+//! A user's repository, and the same one with work in a tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use agentvfs::git::{Bring, Brought, CommitFiles, Committed, GitError, HostRepository, RefName, Work};
-use agentvfs::{Limits, Store, Timestamp, TreeReader, VaultName};
+use agentvfs::{Store, Timestamp, TreeReader, VaultLimits, VaultName};
 
 pub struct Ground {
     dir: tempfile::TempDir,
@@ -23,7 +23,7 @@ const IDENTITY: [(&str, &str); 6] = [
     ("GIT_COMMITTER_EMAIL", "someone@example.org"),
 ];
 
-/// Runs a script; returns what it prints.
+/// Runs a script; returns its output.
 #[track_caller]
 pub fn sh(dir: &Path, script: &str) -> String {
     let mut command = Command::new("bash");
@@ -45,7 +45,11 @@ impl Ground {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("host")).unwrap();
         sh(&dir.path().join("host"), script);
-        Ground { dir, store: Store::in_memory(), base: None }
+        Ground {
+            dir,
+            store: Store::in_memory(),
+            base: None,
+        }
     }
 
     /// A repository with two commits and a few files.
@@ -66,7 +70,7 @@ impl Ground {
         HostRepository::open(&self.path("host")).unwrap()
     }
 
-    /// The directory as it is now is where work begins, and a script is the work.
+    /// The current directory is the start of the work, and a script is the work.
     #[track_caller]
     pub fn work(&mut self, script: &str) -> Work {
         sh(self.dir.path(), "rm -rf task; cp -a host task");
@@ -74,7 +78,7 @@ impl Ground {
         self.go_on(script)
     }
 
-    /// Work goes on where it was.
+    /// Continues the work.
     #[track_caller]
     pub fn go_on(&self, script: &str) -> Work {
         sh(&self.path("task"), script);
@@ -85,7 +89,9 @@ impl Ground {
     pub fn reader(&self, directory: &str) -> TreeReader {
         let count = self.store.vaults().unwrap().vaults.len();
         let name = VaultName::new(&format!("{directory}-{count}")).unwrap();
-        let made = self.store.create_vault_from(&name, &self.path(directory), Limits::default(), &());
+        let made = self
+            .store
+            .create_vault_from(&name, &self.path(directory), VaultLimits::default(), &());
         made.unwrap().0.reader().unwrap()
     }
 
@@ -109,7 +115,12 @@ impl Ground {
 pub fn bring(work: &Work, host: &HostRepository) -> Result<Brought, GitError> {
     work.bring_commits(
         host,
-        &Bring { branch: branch("avfs/work"), of: None, update: false, allowed: Vec::new() },
+        &Bring {
+            branch: branch("avfs/work"),
+            of: None,
+            update: false,
+            allowed: Vec::new(),
+        },
     )
 }
 
@@ -119,7 +130,10 @@ pub fn commit(work: &Work, host: &HostRepository) -> Result<Committed, GitError>
         message: "What was done".into(),
         paths: Vec::new(),
         allowed: Vec::new(),
-        time: Timestamp { seconds: 1_700_000_000, nanos: 0 },
+        time: Timestamp {
+            seconds: 1_700_000_000,
+            nanos: 0,
+        },
         author: "tester".into(),
     };
     work.commit_files(host, &commit)

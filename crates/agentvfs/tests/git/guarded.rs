@@ -4,7 +4,7 @@
 use agentvfs::git::{Bring, GitError, HostRepository};
 use agentvfs::rules::Preset;
 use agentvfs::transfer::{DirectoryExport, export_directory};
-use agentvfs::{Error, NewTask, Store, Task, TreePath};
+use agentvfs::{Error, Hint, NewTask, Store, Task, TreePath};
 
 use crate::ground::{Ground, branch, commit, sh};
 
@@ -25,8 +25,15 @@ fn path(text: &str) -> TreePath {
 
 /// A task in which a script has worked, with its files and its repository.
 fn worked(ground: &Ground, store: &Store, script: &str) -> Task {
-    let new = NewTask { rules: Some(Preset::Development.rules()), ..NewTask::default() };
-    let task = store.project(&ground.path("host")).unwrap().new_task(&new).unwrap();
+    let new = NewTask {
+        rules: Some(Preset::Development.rules()),
+        ..NewTask::default()
+    };
+    let task = store
+        .project(&ground.path("host"))
+        .unwrap()
+        .new_task(&new)
+        .unwrap();
     sh(&ground.path(""), "rm -rf task");
     let reader = task.vault().reader().unwrap();
     let to = ground.path("task");
@@ -37,7 +44,7 @@ fn worked(ground: &Ground, store: &Store, script: &str) -> Task {
         let _ = open.remove(&entry, true);
         let from = to.join(std::str::from_utf8(entry.as_bytes()).unwrap());
         if from.is_dir() {
-            open.import_directory(&from, &entry, &()).unwrap();
+            open.imports().directory(&from, &entry, &()).unwrap();
         } else if from.exists() {
             open.write_bytes(&entry, &std::fs::read(from).unwrap()).unwrap();
         }
@@ -52,8 +59,13 @@ fn bring(ground: &Ground, task: &Task, allowed: &[&str]) -> Result<(), Error> {
 
 fn bring_as(name: &str, ground: &Ground, task: &Task, allowed: &[&str]) -> Result<(), Error> {
     let allowed = allowed.iter().map(|text| path(text)).collect();
-    let bring = Bring { branch: branch(name), of: None, update: false, allowed };
-    task.bring_commits(&ground.path("host"), &bring).map(drop)
+    let bring = Bring {
+        branch: branch(name),
+        of: None,
+        update: false,
+        allowed,
+    };
+    task.git().bring(&ground.path("host"), &bring).map(drop)
 }
 
 #[test]
@@ -61,7 +73,12 @@ fn rules_of_a_task_let_git_write_what_it_tracks() {
     let (ground, store) = (ground(), Store::in_memory());
     let task = worked(&ground, &store, "true");
     let rules = task.rules().unwrap().unwrap();
-    let level = |text: &str| rules.explain(&path(text), |_| Default::default()).level.to_string();
+    let level = |text: &str| {
+        rules
+            .explain(&path(text), |_| Default::default())
+            .level
+            .to_string()
+    };
     assert_eq!(level(".husky/pre-commit"), "write");
     assert_eq!(level(".vscode/tasks.json"), "write");
     assert_eq!(level(".git/config"), "read");
@@ -92,6 +109,8 @@ fn commits_that_change_what_the_host_runs_are_refused_with_the_list_until_named(
           echo evil >.husky/pre-commit; git add -A; git commit -qm merged", "/.husky/pre-commit (", ".husky/pre-commit"),
         ("git rm -rq .vscode; mkdir tools; echo evil >tools/tasks.json; ln -s tools .vscode; git add -A; git commit -qm link",
          "/.vscode (it leads to files", ".vscode"),
+        ("mkdir .hg; echo evil >.hg/requires; git add -A; git commit -qm hg", "/.hg/requires (Mercurial runs", ".hg"),
+        ("mkdir -p .jj/repo; echo evil >.jj/repo/config.toml; git add -A; git commit -qm jj", "/.jj/repo/config.toml (jj", ".jj"),
         ("mkdir -p docs/objects docs/refs; touch docs/objects/k docs/refs/k; echo ref: refs/heads/main >docs/HEAD
           printf '[core]\\n\\tfsmonitor = evil\\n' >docs/config; git add -A; git commit -qm repository",
          "/docs (git would take it for a repository", "docs"),
@@ -102,7 +121,7 @@ fn commits_that_change_what_the_host_runs_are_refused_with_the_list_until_named(
         let error = bring(&ground, &task, &[]).unwrap_err();
         assert_eq!(error.code(), "guarded-changed", "{script}: {error}");
         assert!(error.to_string().contains(expected), "{error}");
-        assert!(error.hint().unwrap().contains("--commits --allow "), "{:?}", error.hint());
+        assert!(matches!(error.hint(), Some(Hint::AllowGuarded { .. })), "{:?}", error.hint());
         assert!(matches!(error, Error::Git(GitError::ChangesGuarded { .. })));
         assert_eq!(ground.state(), before);
         bring(&ground, &task, &[named]).unwrap();
@@ -116,10 +135,22 @@ fn a_commit_made_of_files_leaves_out_what_the_host_runs() {
         touch docs/refs/k docs/objects/k; echo ref: refs/heads/main >docs/HEAD; echo x >docs/config; echo x >docs/text";
     let task = worked(&ground, &store, script);
     let host = HostRepository::open(&ground.path("host")).unwrap();
-    let made = commit(&task.git_work().unwrap(), &host).unwrap();
-    assert_eq!(ground.in_host("git show --format= --name-only avfs/files"), "a\ndocs/text");
+    let made = commit(&task.git().work().unwrap(), &host).unwrap();
+    assert_eq!(
+        ground.in_host("git show --format= --name-only avfs/files"),
+        "a\ndocs/text"
+    );
     let left: Vec<String> = made.left_out.iter().map(|left| left.path.to_string()).collect();
-    assert_eq!(left, ["/.husky/pre-commit", "/docs/HEAD", "/docs/config", "/docs/objects/k", "/docs/refs/k"]);
+    assert_eq!(
+        left,
+        [
+            "/.husky/pre-commit",
+            "/docs/HEAD",
+            "/docs/config",
+            "/docs/objects/k",
+            "/docs/refs/k"
+        ]
+    );
 }
 
 /// Commits all parts of a repository but its `HEAD`.
@@ -147,7 +178,12 @@ fn a_repository_whose_head_is_only_in_some_commit_is_refused() {
         let before = ground.state();
         let error = bring(&ground, &task, &[]).expect_err(&script);
         assert_eq!(error.code(), "guarded-changed", "{script}: {error}");
-        assert!(error.to_string().contains("/docs (git would take it for a repository"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("/docs (git would take it for a repository"),
+            "{error}"
+        );
         assert_eq!(ground.state(), before);
         bring(&ground, &task, &["docs"]).unwrap();
     }
@@ -156,15 +192,22 @@ fn a_repository_whose_head_is_only_in_some_commit_is_refused() {
 #[test]
 fn a_head_that_an_older_commit_of_the_user_has_does_not_come_with_other_parts() {
     let ground = ground();
-    ground.in_host(&format!("mkdir docs; {HEAD}; git rm -q docs/HEAD; git commit -qm gone"));
+    ground.in_host(&format!(
+        "mkdir docs; {HEAD}; git rm -q docs/HEAD; git commit -qm gone"
+    ));
     let script = format!(
         "git checkout -q HEAD~1; git checkout -qb old; {PARTS}; git rm -q docs/HEAD; git commit -qm gone"
     );
     let store = Store::in_memory();
     let error = bring(&ground, &worked(&ground, &store, &script), &[]).unwrap_err();
     assert_eq!(error.code(), "guarded-changed", "{error}");
-    // The same `HEAD` as before makes a repository of what came later.
-    let error = bring(&ground, &worked(&ground, &store, "git revert --no-edit HEAD"), &[]).unwrap_err();
+    // The same `HEAD` as before makes a repository of later files.
+    let error = bring(
+        &ground,
+        &worked(&ground, &store, "git revert --no-edit HEAD"),
+        &[],
+    )
+    .unwrap_err();
     assert_eq!(error.code(), "guarded-changed", "{error}");
 }
 
@@ -174,7 +217,11 @@ fn what_was_brought_is_the_users_history_only_after_the_user_has_merged_it() {
     let script =
         "echo new >.husky/new; git add -A; git commit -qm new; git rm -q .husky/new; git commit -qm gone";
     bring(&ground, &worked(&ground, &store, script), &[".husky/new"]).unwrap();
-    let again = worked(&ground, &store, "echo new >.husky/new; git add -A; git commit -qm again");
+    let again = worked(
+        &ground,
+        &store,
+        "echo new >.husky/new; git add -A; git commit -qm again",
+    );
     let error = bring_as("again", &ground, &again, &[]).unwrap_err();
     assert_eq!(error.code(), "guarded-changed", "{error}");
     ground.in_host("git merge -q brought");
@@ -184,7 +231,15 @@ fn what_was_brought_is_the_users_history_only_after_the_user_has_merged_it() {
 #[test]
 fn submodules_at_names_that_the_host_looks_into_are_refused() {
     let store = Store::in_memory();
-    for name in [".claude", ".cursor", ".config", ".codex", ".gemini", "sub/.vscode", ".husky2/.CLAUDE"] {
+    for name in [
+        ".claude",
+        ".cursor",
+        ".config",
+        ".codex",
+        ".gemini",
+        "sub/.vscode",
+        ".husky2/.CLAUDE",
+    ] {
         let ground = ground();
         let add = |at: &str| {
             format!("git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),{at}; git commit -qm c")
@@ -197,7 +252,7 @@ fn submodules_at_names_that_the_host_looks_into_are_refused() {
     }
 }
 
-/// What the user's own links and settings lead to.
+/// Files to which the user's own links and settings lead.
 #[test]
 fn commits_that_change_what_links_and_settings_lead_to_are_refused() {
     let store = Store::in_memory();
@@ -210,10 +265,19 @@ fn commits_that_change_what_links_and_settings_lead_to_are_refused() {
          git checkout -qb linked; ln -s tools/deep .vscode; git add -A; git commit -qm link; git checkout -q main",
     );
     for (script, expected) in [
-        ("echo evil >>tools/claude/settings.json; git commit -qam c", "/.claude/settings.json"),
-        ("echo evil >>tools/hooks/pre-push; git add -A; git commit -qm c", "core.hookspath"),
+        (
+            "echo evil >>tools/claude/settings.json; git commit -qam c",
+            "/.claude/settings.json",
+        ),
+        (
+            "echo evil >>tools/hooks/pre-push; git add -A; git commit -qm c",
+            "core.hookspath",
+        ),
         ("echo evil >>tools/clean.sh; git commit -qam c", "filter.x.clean"),
-        ("echo evil >>tools/deep/tasks.json; git commit -qam c", "/packages/web/.vscode/tasks.json"),
+        (
+            "echo evil >>tools/deep/tasks.json; git commit -qam c",
+            "/packages/web/.vscode/tasks.json",
+        ),
         (
             "git checkout -q linked; echo evil >>tools/deep/launch.json; git add -A; git commit -qm c",
             "vscode/launch.json",
@@ -230,7 +294,7 @@ fn commits_that_change_what_links_and_settings_lead_to_are_refused() {
     let script = "echo evil >>tools/claude/settings.json; echo evil >>tools/clean.sh; echo more >>a";
     let task = worked(&ground, &store, script);
     let host = HostRepository::open(&ground.path("host")).unwrap();
-    let made = commit(&task.git_work().unwrap(), &host).unwrap();
+    let made = commit(&task.git().work().unwrap(), &host).unwrap();
     let left: Vec<String> = made.left_out.iter().map(|left| left.path.to_string()).collect();
     assert_eq!(left, ["/tools/claude/settings.json", "/tools/clean.sh"]);
 }

@@ -4,14 +4,14 @@ use agentvfs::git::{Bring, GitError, Secret};
 use agentvfs::hidden::{Extent, hidden_in};
 use agentvfs::rules::{Level, Preset, Rule};
 use agentvfs::transfer::{DirectoryExport, export_directory};
-use agentvfs::{Error, NewTask, Store, Task, TreePath};
+use agentvfs::{Error, Hint, NewTask, Store, Task, TreePath};
 
 use crate::ground::{Ground, branch, sh};
 
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----";
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\\nMIIB\\n-----END CERTIFICATE-----";
 
-/// A repository that tracks keys, what looks like them, and another branch with more of both.
+/// A repository that tracks keys, files that look like keys, and another branch with more of both.
 fn ground() -> Ground {
     Ground::with(&format!(
         "git init -q --template= -b main
@@ -36,15 +36,26 @@ fn path(text: &str) -> TreePath {
 fn made(ground: &Ground, store: &Store, more: &[&str]) -> Task {
     let mut rules = Preset::Development.rules();
     rules.extend(more.iter().map(|line| Rule::parse(line).unwrap()));
-    let new = NewTask { rules: Some(rules), ..NewTask::default() };
-    store.project(&ground.path("host")).unwrap().new_task(&new).unwrap()
+    let new = NewTask {
+        rules: Some(rules),
+        ..NewTask::default()
+    };
+    store
+        .project(&ground.path("host"))
+        .unwrap()
+        .new_task(&new)
+        .unwrap()
 }
 
-/// Puts what the task sees into a directory, and has a script work there.
+/// Exports the task's view into a directory, and runs a script there.
 #[track_caller]
 fn inside(ground: &Ground, task: &Task, script: &str) -> String {
     sh(&ground.path(""), "rm -rf task");
-    let reader = task.vault().through(task.rules().unwrap().unwrap()).reader().unwrap();
+    let reader = task
+        .vault()
+        .through(task.rules().unwrap().unwrap())
+        .reader()
+        .unwrap();
     let to = ground.path("task");
     export_directory(&reader, &TreePath::root(), &to, &DirectoryExport::default(), &()).unwrap();
     ground.in_task(script)
@@ -54,13 +65,20 @@ fn inside(ground: &Ground, task: &Task, script: &str) -> String {
 fn take_git(ground: &Ground, task: &Task) {
     let open = task.vault().begin().unwrap();
     open.remove(&path(".git"), true).unwrap();
-    open.import_directory(&ground.path("task/.git"), &path(".git"), &()).unwrap();
+    open.imports()
+        .directory(&ground.path("task/.git"), &path(".git"), &())
+        .unwrap();
     open.commit("work", "").unwrap();
 }
 
 fn bring(ground: &Ground, task: &Task) -> Result<(), Error> {
-    let bring = Bring { branch: branch("brought"), of: None, update: false, allowed: Vec::new() };
-    task.bring_commits(&ground.path("host"), &bring).map(drop)
+    let bring = Bring {
+        branch: branch("brought"),
+        of: None,
+        update: false,
+        allowed: Vec::new(),
+    };
+    task.git().bring(&ground.path("host"), &bring).map(drop)
 }
 
 #[test]
@@ -69,8 +87,11 @@ fn only_what_is_a_key_or_a_credential_is_hidden_and_the_reason_is_told() {
     let rules = Preset::Development.rules();
     let hidden = hidden_in(&ground.path("host"), &rules, Extent::Everything).unwrap();
     assert!(hidden.is_complete);
-    let found: Vec<(String, Secret, bool)> =
-        hidden.files.iter().map(|file| (file.path.to_string(), file.why, file.is_tracked)).collect();
+    let found: Vec<(String, Secret, bool)> = hidden
+        .files
+        .iter()
+        .map(|file| (file.path.to_string(), file.why, file.is_tracked))
+        .collect();
     let expected = [
         ("/.env".to_owned(), Secret::Name, false),
         ("/.env.production".to_owned(), Secret::Password, true),
@@ -78,7 +99,11 @@ fn only_what_is_a_key_or_a_credential_is_hidden_and_the_reason_is_told() {
     ];
     assert_eq!(found, expected);
     let task = made(&ground, &Store::in_memory(), &[]);
-    let seen = inside(&ground, &task, "find . -path ./.git -prune -o -type f -print | sort | xargs");
+    let seen = inside(
+        &ground,
+        &task,
+        "find . -path ./.git -prune -o -type f -print | sort | xargs",
+    );
     let expected = "./.env.test ./certs/README ./certs/ca.pem ./config/secrets/one.yaml ./src/credentials.rs \
          ./src/main.rs ./tests/key.pem ./work";
     assert_eq!(seen, expected);
@@ -96,29 +121,44 @@ fn files_that_git_does_not_track_are_hidden_if_they_hold_a_secret() {
          echo '//registry.example.org/:_authToken=${{NPM_TOKEN}}' >web/.npmrc
          cp gcp.json node_modules/x/key.json; cp gcp.json tracked.json; git add -f tracked.json; git commit -qm tracked"
     ));
-    let hidden = hidden_in(&ground.path("host"), &Preset::Development.rules(), Extent::Everything).unwrap();
-    let found: Vec<(String, Secret)> = hidden
-        .files
-        .iter()
-        .filter(|file| !file.is_tracked)
-        .map(|file| (file.path.to_string(), file.why))
-        .collect();
+    let found = |rules: &[Rule]| -> Vec<(String, Secret)> {
+        let hidden = hidden_in(&ground.path("host"), rules, Extent::Everything).unwrap();
+        let untracked = hidden.files.iter().filter(|file| !file.is_tracked);
+        untracked.map(|file| (file.path.to_string(), file.why)).collect()
+    };
     let expected = [
         ("/.env".to_owned(), Secret::Name),
         ("/.npmrc".to_owned(), Secret::Password),
         ("/gcp.json".to_owned(), Secret::PrivateKey),
         ("/infra/prod/terraform.tfvars".to_owned(), Secret::Password),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(found(&Preset::Development.rules()), expected);
     let task = made(&ground, &Store::in_memory(), &[]);
+    let of_task = task.rules().unwrap().unwrap();
+    assert_eq!(
+        found(of_task.list()),
+        expected,
+        "the reasons are the same in a later run"
+    );
     let script = "find . -name '.npmrc' -o -name '*.tfvars' -o -name '*.json' | sort | xargs";
     let seen =
         "./infra/other.tfvars ./node_modules/x/key.json ./tracked.json ./web/.npmrc ./web/settings.json";
     assert_eq!(inside(&ground, &task, script), seen);
     let opened = made(&ground, &Store::in_memory(), &["/gcp.json=read"]);
-    assert_eq!(inside(&ground, &opened, "ls gcp.json"), "gcp.json", "a rule of the user wins");
-    let new = NewTask { rules: Some(Preset::FullAccess.rules()), ..NewTask::default() };
-    let all = Store::in_memory().project(&ground.path("host")).unwrap().new_task(&new).unwrap();
+    assert_eq!(
+        inside(&ground, &opened, "ls gcp.json"),
+        "gcp.json",
+        "a rule of the user wins"
+    );
+    let new = NewTask {
+        rules: Some(Preset::FullAccess.rules()),
+        ..NewTask::default()
+    };
+    let all = Store::in_memory()
+        .project(&ground.path("host"))
+        .unwrap()
+        .new_task(&new)
+        .unwrap();
     assert_eq!(
         inside(&ground, &all, "ls gcp.json"),
         "gcp.json",
@@ -137,7 +177,7 @@ fn rules_of_the_user_always_win() {
     assert_eq!(level("tests/key.pem"), Level::Read);
     assert_eq!(level("certs/server.pem"), Level::Read);
     assert_eq!(level(".env.test"), Level::Write);
-    assert_eq!(level("new/credentials.rs"), Level::None, "what is not tracked");
+    assert_eq!(level("new/credentials.rs"), Level::None, "it is not tracked");
 }
 
 #[test]
@@ -145,21 +185,44 @@ fn a_key_of_tests_is_known_by_its_contents_where_the_index_leaves_it_open() {
     let ground = ground();
     // As in a fresh clone, in which files and index were written in one moment.
     ground.in_host("touch -r .git/index tests/key.pem; cp tests/key.pem x; mv x tests/key.pem");
-    let hidden = hidden_in(&ground.path("host"), &Preset::Development.rules(), Extent::Everything).unwrap();
-    assert!(!hidden.files.iter().any(|file| file.path == path("tests/key.pem")), "{hidden:?}");
+    let hidden = hidden_in(
+        &ground.path("host"),
+        &Preset::Development.rules(),
+        Extent::Everything,
+    )
+    .unwrap();
+    assert!(
+        !hidden.files.iter().any(|file| file.path == path("tests/key.pem")),
+        "{hidden:?}"
+    );
 }
 
 #[test]
-fn what_differs_from_what_was_committed_is_nobodys_test_key() {
+fn key_that_differs_from_the_commit_is_not_a_test_key() {
     let ground = ground();
-    ground
-        .in_host(&format!("(printf -- '{KEY}'; echo) >tests/key.pem; echo 'TOKEN=Zk38vnQ0pLw2' >.env.test"));
-    let hidden = hidden_in(&ground.path("host"), &Preset::Development.rules(), Extent::Everything).unwrap();
+    ground.in_host(&format!(
+        "(printf -- '{KEY}'; echo) >tests/key.pem; echo 'TOKEN=Zk38vnQ0pLw2' >.env.test"
+    ));
+    let hidden = hidden_in(
+        &ground.path("host"),
+        &Preset::Development.rules(),
+        Extent::Everything,
+    )
+    .unwrap();
     let found: Vec<String> = hidden.files.iter().map(|file| file.path.to_string()).collect();
-    assert_eq!(found, ["/.env", "/.env.production", "/.env.test", "/certs/server.pem", "/tests/key.pem"]);
+    assert_eq!(
+        found,
+        [
+            "/.env",
+            "/.env.production",
+            "/.env.test",
+            "/certs/server.pem",
+            "/tests/key.pem"
+        ]
+    );
 }
 
-/// What agents do with git, and after each step what git says of the directory.
+/// Typical git work of agents, with git's output about the directory after each step.
 const DAILY: &str = "
     export GIT_EDITOR=true
     clean() { git status --porcelain; git diff-files; }
@@ -199,10 +262,16 @@ fn git_is_clean_in_a_task_and_stays_so() {
 fn a_sparse_checkout_of_the_users_own_stays_and_so_does_a_worktree() {
     let ground = ground();
     for (set_up, kept) in [
-        ("git sparse-checkout set --no-cone '/*' '!/src'", "certs/ config/ tests/"),
+        (
+            "git sparse-checkout set --no-cone '/*' '!/src'",
+            "certs/ config/ tests/",
+        ),
         ("git sparse-checkout set --cone certs", "certs/"),
         ("git sparse-checkout set --cone --sparse-index certs", "certs/"),
-        ("git sparse-checkout disable; git update-index --split-index", "certs/ config/ src/ tests/"),
+        (
+            "git sparse-checkout disable; git update-index --split-index",
+            "certs/ config/ src/ tests/",
+        ),
         (
             "git update-index --no-split-index; git update-index --index-version 4",
             "certs/ config/ src/ tests/",
@@ -216,8 +285,15 @@ fn a_sparse_checkout_of_the_users_own_stays_and_so_does_a_worktree() {
     }
     ground.in_host("git worktree add -q ../side -b side");
     let rules = Some(Preset::Development.rules());
-    let new = NewTask { rules, ..NewTask::default() };
-    let task = Store::in_memory().project(&ground.path("side")).unwrap().new_task(&new).unwrap();
+    let new = NewTask {
+        rules,
+        ..NewTask::default()
+    };
+    let task = Store::in_memory()
+        .project(&ground.path("side"))
+        .unwrap()
+        .new_task(&new)
+        .unwrap();
     assert_eq!(
         inside(
             &ground,
@@ -263,7 +339,14 @@ fn commits_that_change_what_is_hidden_are_refused_with_the_list() {
         let error = bring(&ground, &task).unwrap_err();
         assert_eq!(error.code(), "hidden-changed", "{script}: {error}");
         assert!(error.to_string().contains(expected), "{error}");
-        assert!(error.hint().unwrap().contains(&format!("avfs apply {} --branch", task.name())));
+        let name = task.name().to_string();
+        let none = "no file differs that could be a commit";
+        assert_eq!(error.hint(), Some(Hint::TakeOutOfCommits { task: name.clone() }), "{none}");
+        let open = task.vault().begin().unwrap();
+        open.write_bytes(&path("work"), b"changed").unwrap();
+        open.commit("work", "").unwrap();
+        let error = bring(&ground, &task).unwrap_err();
+        assert_eq!(error.hint(), Some(Hint::ApplyFilesOfTask { task: name }));
         assert!(matches!(error, Error::Git(GitError::ChangesHidden { .. })));
         assert_eq!(ground.state(), before);
     }
@@ -278,7 +361,11 @@ fn changes_that_the_user_made_may_be_made_again() {
          git update-index -q --refresh",
     );
     let task = made(&ground, &store, &[]);
-    inside(&ground, &task, "git cherry-pick other >/dev/null; git status --porcelain");
+    inside(
+        &ground,
+        &task,
+        "git cherry-pick other >/dev/null; git status --porcelain",
+    );
     take_git(&ground, &task);
     bring(&ground, &task).unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What rules hide and git's history tells.
+//! Files that rules hide and git's history reveals.
 
 use agentvfs::git::hidden_in_history;
 use agentvfs::rules::{Rule, Rules};

@@ -10,7 +10,11 @@ fn worktree(script: &str) -> (Ground, Store, Task) {
     ground.in_host("git worktree add -q ../tree -b side");
     sh(&ground.path("tree"), script);
     let store = Store::in_memory();
-    let task = store.project(&ground.path("tree")).unwrap().new_task(&NewTask::default()).unwrap();
+    let task = store
+        .project(&ground.path("tree"))
+        .unwrap()
+        .new_task(&NewTask::default())
+        .unwrap();
     (ground, store, task)
 }
 
@@ -27,7 +31,9 @@ fn read(task: &Task, file: &str) -> String {
 fn names(task: &Task, directory: &str) -> Vec<String> {
     let reader = task.vault().reader().unwrap();
     let listed = reader.list(&path(directory)).unwrap();
-    listed.map(|entry| String::from_utf8_lossy(entry.unwrap().0.as_bytes()).into_owned()).collect()
+    listed
+        .map(|entry| String::from_utf8_lossy(entry.unwrap().0.as_bytes()).into_owned())
+        .collect()
 }
 
 #[test]
@@ -36,7 +42,11 @@ fn what_is_of_other_working_directories_stays_away() {
     ground.in_host("git checkout -q -b clash HEAD~1; echo other >>file; git commit -qam clash");
     ground.in_host("! git rebase -q main 2>/dev/null; test -d .git/rebase-merge");
     let store = Store::in_memory();
-    let task = store.project(&ground.path("tree")).unwrap().new_task(&NewTask::default()).unwrap();
+    let task = store
+        .project(&ground.path("tree"))
+        .unwrap()
+        .new_task(&NewTask::default())
+        .unwrap();
     assert_eq!(read(&task, ".git/HEAD"), "ref: refs/heads/side\n");
     let there = names(&task, ".git");
     for own_of_others in ["rebase-merge", "REBASE_HEAD", "commondir", "gitdir"] {
@@ -55,10 +65,16 @@ fn unfinished_work_and_sparse_settings_of_the_worktree_are_there() {
     );
     assert!(names(&task, ".git").contains(&"MERGE_HEAD".to_owned()));
     assert_eq!(read(&task, ".git/info/sparse-checkout"), "sub\n");
-    assert!(names(&task, ".git/info").contains(&"exclude".to_owned()), "what is shared is there as well");
+    assert!(
+        names(&task, ".git/info").contains(&"exclude".to_owned()),
+        "shared files are there as well"
+    );
     for file in [".git/config", ".git/config.worktree"] {
         let settings = read(&task, file);
-        assert!(settings.ends_with("\tbare = false\n\tworktree = \"..\"\n"), "{settings}");
+        assert!(
+            settings.ends_with("\tbare = false\n\tworktree = \"..\"\n"),
+            "{settings}"
+        );
     }
 }
 
@@ -66,15 +82,18 @@ fn unfinished_work_and_sparse_settings_of_the_worktree_are_there() {
 fn a_branch_that_the_user_moves_before_anybody_looks_is_not_moved_by_the_task() {
     let (ground, store, task) = worktree("true");
     let file = path(".git/refs/heads/side");
-    // The name is known, and what the file says is not.
+    // The name is known, and the contents of the file are not.
     assert_eq!(names(&task, ".git/refs/heads"), ["main", "side"]);
     sh(&ground.path("tree"), "git commit -q --allow-empty -m user");
     let open = task.vault().begin().unwrap();
     let seen = open.read(&file).unwrap();
     open.commit("looked", "").unwrap();
-    assert_eq!(seen.trim_ascii_end(), sh(&ground.path("tree"), "git rev-parse side").as_bytes());
+    assert_eq!(
+        seen.trim_ascii_end(),
+        sh(&ground.path("tree"), "git rev-parse side").as_bytes()
+    );
     let task = store.task(task.vault_name().as_str()).unwrap();
-    assert_eq!(task.git_work().unwrap().moved_refs().unwrap(), []);
+    assert_eq!(task.git().work().unwrap().moved_refs().unwrap(), []);
     // The index of the worktree is in another place than on the host.
     let index = path(".git/index");
     sh(&ground.path("tree"), "echo x >x; git add x");

@@ -25,7 +25,9 @@ fn check(script: &str) -> Ground {
 
 #[test]
 fn packed_refs_and_objects() {
-    check(&format!("git init -q -b main; {FIRST}; git gc -q; git pack-refs --all"));
+    check(&format!(
+        "git init -q -b main; {FIRST}; git gc -q; git pack-refs --all"
+    ));
 }
 
 #[test]
@@ -54,7 +56,10 @@ fn a_path_that_needs_quotes() {
     let script = format!("mkdir 'odd \"dir\\'; cd 'odd \"dir\\'; git init -q -b main; {FIRST}");
     let mut ground = Ground::with(&script);
     let odd = "host/odd \"dir\\";
-    crate::ground::sh(&ground.path(""), "mv host all; mv all/* host; rmdir all; mkdir -p 'o:\"\\'");
+    crate::ground::sh(
+        &ground.path(""),
+        "mv host all; mv all/* host; rmdir all; mkdir -p 'o:\"\\'",
+    );
     let work = ground.work("echo task >>file; git commit -qam task");
     crate::ground::sh(&ground.path(""), "mv host 'o:\"\\'/host");
     let moved = HostRepository::open(&ground.path("o:\"\\/host")).unwrap();
@@ -68,7 +73,10 @@ fn a_bare_repository_takes_commits() {
     ground.in_host("git clone -q --bare . ../bare.git");
     let work = ground.work("echo task >>file; git commit -qam task");
     bring(&work, &HostRepository::open(&ground.path("bare.git")).unwrap()).unwrap();
-    assert_eq!(crate::ground::sh(&ground.path("bare.git"), "git log -1 --format=%s avfs/work"), "task");
+    assert_eq!(
+        crate::ground::sh(&ground.path("bare.git"), "git log -1 --format=%s avfs/work"),
+        "task"
+    );
 }
 
 #[test]
@@ -77,8 +85,16 @@ fn a_worktree_shares_the_objects_and_branches_of_its_repository() {
     ground.in_host("git worktree add -q ../tree -b side");
     let work = ground.work("echo task >>file; git commit -qam task");
     let tree = HostRepository::open(&ground.path("tree")).unwrap();
-    let all = Bring { branch: branch("side"), of: None, update: true, allowed: Vec::new() };
-    assert!(matches!(work.bring_commits(&tree, &all), Err(GitError::BranchInUse { .. })));
+    let all = Bring {
+        branch: branch("side"),
+        of: None,
+        update: true,
+        allowed: Vec::new(),
+    };
+    assert!(matches!(
+        work.bring_commits(&tree, &all),
+        Err(GitError::BranchInUse { .. })
+    ));
     bring(&work, &tree).unwrap();
     assert_eq!(ground.in_host("git log -1 --format=%s avfs/work"), "task");
 }
@@ -109,7 +125,10 @@ fn refs_in_tables_of_the_user_are_read_and_made() {
     let tables = HostRepository::open(&ground.path("tables")).unwrap();
     assert_eq!(work.unmerged_commits(Some(&tables)).unwrap(), 1);
     bring(&work, &tables).unwrap();
-    assert_eq!(crate::ground::sh(&ground.path("tables"), "git log -1 --format=%s avfs/work"), "task");
+    assert_eq!(
+        crate::ground::sh(&ground.path("tables"), "git log -1 --format=%s avfs/work"),
+        "task"
+    );
 }
 
 #[test]
@@ -122,7 +141,13 @@ fn a_git_directory_outside_of_a_project_is_found() {
     assert_eq!(outside_directory(&host), None);
     assert_eq!(outside_directory(&ground.path("tree")), Some(host.join(".git")));
     assert_eq!(outside_directory(&host.join("inside")), Some(host.join(".git")));
-    assert_eq!(outside_directory(&host.join("part")), Some(host.join(".git/modules/part")));
+    assert_eq!(
+        outside_directory(&host.join("part")),
+        Some(host.join(".git/modules/part"))
+    );
     assert_eq!(outside_directory(&ground.path("nowhere")), None);
-    assert!(matches!(HostRepository::open(&ground.path("")), Err(GitError::NotARepository { .. })));
+    assert!(matches!(
+        HostRepository::open(&ground.path("")),
+        Err(GitError::NotARepository { .. })
+    ));
 }

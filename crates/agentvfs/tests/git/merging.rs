@@ -1,4 +1,4 @@
-//! Repositories when what two sides did is put together: in a sync with the directory, and in a merge.
+//! Repositories in merges of two sides: in a sync with the directory, and in a merge.
 
 use agentvfs::transfer::{DirectoryExport, export_directory};
 use agentvfs::{MergeOptions, MergeReport, NewTask, RepositoryOutcome, Store, Task, TreePath};
@@ -10,10 +10,14 @@ fn path(text: &str) -> TreePath {
 }
 
 fn made(ground: &Ground, store: &Store) -> Task {
-    store.project(&ground.path("host")).unwrap().new_task(&NewTask::default()).unwrap()
+    store
+        .project(&ground.path("host"))
+        .unwrap()
+        .new_task(&NewTask::default())
+        .unwrap()
 }
 
-/// Puts a task into the directory `task`, has a script work there, and takes what became of it.
+/// Exports a task into the directory `task`, runs a script there, and imports the result.
 #[track_caller]
 fn inside(ground: &Ground, task: &Task, script: &str) -> String {
     let printed = look(ground, task, script);
@@ -26,16 +30,17 @@ fn inside(ground: &Ground, task: &Task, script: &str) -> String {
             let entry = entry.unwrap();
             (entry.path(), path(entry.file_name().to_str().unwrap()))
         };
-        match from.is_dir() {
-            true => drop(open.import_directory(&from, &to, &()).unwrap()),
-            false => open.write_bytes(&to, &std::fs::read(from).unwrap()).unwrap(),
+        if from.is_dir() {
+            drop(open.imports().directory(&from, &to, &()).unwrap())
+        } else {
+            open.write_bytes(&to, &std::fs::read(from).unwrap()).unwrap()
         }
     }
     open.commit("work", "").unwrap();
     printed
 }
 
-/// What a script prints in a task, of which nothing is kept.
+/// The output of a script in a task, whose changes are discarded.
 #[track_caller]
 fn look(ground: &Ground, task: &Task, script: &str) -> String {
     sh(&ground.path(""), "rm -rf task");
@@ -49,7 +54,12 @@ fn look(ground: &Ground, task: &Task, script: &str) -> String {
 fn synced(task: &mut Task) -> MergeReport {
     let report = task.sync(&MergeOptions::default()).unwrap();
     assert_eq!(report.conflicts, []);
-    assert!(!report.changes.iter().any(|change| agentvfs::git::is_in_repository(&change.path)));
+    assert!(
+        !report
+            .changes
+            .iter()
+            .any(|change| agentvfs::git::is_in_repository(&change.path))
+    );
     report
 }
 
@@ -58,7 +68,9 @@ fn outcomes(report: &MergeReport) -> Vec<String> {
         RepositoryOutcome::Theirs => format!("{} theirs", one.place),
         RepositoryOutcome::Ours { refs } => {
             let refs: Vec<String> = refs.iter().map(|name| name.short()).collect();
-            format!("{} ours {}", one.place, refs.join(" ")).trim_end().to_owned()
+            format!("{} ours {}", one.place, refs.join(" "))
+                .trim_end()
+                .to_owned()
         }
     };
     report.repositories.iter().map(told).collect()
@@ -71,21 +83,34 @@ const SOUND: &str =
 fn when_both_commit_the_task_keeps_its_branch_and_can_merge_that_of_the_directory() {
     let (ground, store) = (Ground::new(), Store::in_memory());
     let mut task = made(&ground, &store);
-    inside(&ground, &task, "echo task >of-task; git add -A; git commit -qm 'of the task'");
+    inside(
+        &ground,
+        &task,
+        "echo task >of-task; git add -A; git commit -qm 'of the task'",
+    );
     ground.in_host("echo user >of-user; git add -A; git commit -qm 'of the user'; git branch topic");
     let report = synced(&mut task);
     assert_eq!(outcomes(&report), ["/.git ours directory/main directory/topic"]);
     let changed = report.changes.iter().filter(|change| !change.path.is_root());
-    assert_eq!(changed.map(|change| change.path.to_string()).collect::<Vec<_>>(), ["/of-user"]);
+    assert_eq!(
+        changed.map(|change| change.path.to_string()).collect::<Vec<_>>(),
+        ["/of-user"]
+    );
     assert_eq!(look(&ground, &task, SOUND), "?? of-user");
     let merged = "git add -A; git commit -qm synced; git merge -q directory/main -m merged
         git log --format=%s | sort | xargs -d, ; git status --short; cat of-user of-task";
     let log = look(&ground, &task, merged);
-    assert_eq!(log, "first\nmerged\nof the task\nof the user\nsecond\nsynced\n\nuser\ntask");
+    assert_eq!(
+        log,
+        "first\nmerged\nof the task\nof the user\nsecond\nsynced\n\nuser\ntask"
+    );
     // Once more, with a branch that was followed before.
     ground.in_host("echo more >>of-user; git commit -qam 'more of the user'");
     assert_eq!(outcomes(&synced(&mut task)), ["/.git ours directory/main"]);
-    assert_eq!(look(&ground, &task, "git log -1 --format=%s directory/main"), "more of the user");
+    assert_eq!(
+        look(&ground, &task, "git log -1 --format=%s directory/main"),
+        "more of the user"
+    );
     assert_eq!(outcomes(&synced(&mut task)), Vec::<String>::new());
 }
 
@@ -96,7 +121,10 @@ fn commits_of_the_directory_are_taken_whole_if_the_task_only_looked() {
     inside(&ground, &task, "touch file; git status --short; echo mine >mine");
     ground.in_host("echo user >>file; git commit -qam 'of the user'");
     assert_eq!(outcomes(&synced(&mut task)), ["/.git theirs"]);
-    assert_eq!(look(&ground, &task, &format!("{SOUND}; git log -1 --format=%s")), "?? mine\nof the user");
+    assert_eq!(
+        look(&ground, &task, &format!("{SOUND}; git log -1 --format=%s")),
+        "?? mine\nof the user"
+    );
 }
 
 #[test]
@@ -114,7 +142,11 @@ fn what_a_task_staged_does_not_revert_a_commit_of_the_directory() {
 fn an_index_that_both_only_refreshed_is_nothing() {
     let (ground, store) = (Ground::new(), Store::in_memory());
     let mut task = made(&ground, &store);
-    inside(&ground, &task, "touch file; git status --short; rm -f .git/ORIG_HEAD");
+    inside(
+        &ground,
+        &task,
+        "touch file; git status --short; rm -f .git/ORIG_HEAD",
+    );
     ground.in_host("touch -d 2001-01-01 file; git status --short; git update-index -q --refresh");
     let report = synced(&mut task);
     assert!(report.repositories.is_empty(), "{report:?}");
@@ -132,12 +164,20 @@ fn each_repository_of_a_project_is_settled_by_itself() {
     );
     let store = Store::in_memory();
     let mut task = made(&ground, &store);
-    inside(&ground, &task, "cd sub/part; git switch -qc mine; echo task >t; git add t; git commit -qm task");
+    inside(
+        &ground,
+        &task,
+        "cd sub/part; git switch -qc mine; echo task >t; git add t; git commit -qm task",
+    );
     ground.in_host(
         "echo user >u; git add u; git commit -qm user; cd sub/part; echo s >s; git add s; git commit -qm sub
          cd ../../nested; git commit -q --allow-empty -m 'of the user'",
     );
-    let expected = ["/.git theirs", "/.git/modules/lib/refs ours directory/main", "/nested/.git theirs"];
+    let expected = [
+        "/.git theirs",
+        "/.git/modules/lib/refs ours directory/main",
+        "/nested/.git theirs",
+    ];
     assert_eq!(outcomes(&synced(&mut task)), expected);
     let logs = "for at in . sub/part nested; do git -C $at log -1 --format=%s; done; git -C sub/part log -1 --format=%s directory/main";
     assert_eq!(look(&ground, &task, logs), "user\ntask\nof the user\nsub");
@@ -158,7 +198,11 @@ fn what_either_side_packs_or_gives_up_is_there_for_both() {
     assert_eq!(outcomes(&synced(&mut task)), ["/.git ours directory/old"]);
     assert_eq!(look(&ground, &task, SOUND), "?? old");
     assert_eq!(
-        look(&ground, &task, "git log --format=%s directory/old | head -3 | xargs"),
+        look(
+            &ground,
+            &task,
+            "git log --format=%s directory/old | head -3 | xargs"
+        ),
         "last more of old old"
     );
 }
@@ -168,13 +212,30 @@ fn a_fork_of_a_task_is_merged_with_its_commits() {
     let (ground, store) = (Ground::new(), Store::in_memory());
     let task = made(&ground, &store);
     inside(&ground, &task, "git status --short");
-    let fork = task.fork(&[agentvfs::TaskName::new("fork").unwrap()]).unwrap().remove(0);
+    let fork = task
+        .fork(&[agentvfs::TaskName::new("fork").unwrap()])
+        .unwrap()
+        .remove(0);
     inside(&ground, &task, "echo a >a; git add a; git commit -qm a");
-    inside(&ground, &fork, "echo b >b; git add b; git commit -qm b; git remote add fork ../elsewhere");
-    let report = task.vault().merge(&[fork.vault()], &MergeOptions::default()).unwrap();
+    inside(
+        &ground,
+        &fork,
+        "echo b >b; git add b; git commit -qm b; git remote add fork ../elsewhere",
+    );
+    let report = task
+        .vault()
+        .merge(&[fork.vault()], &MergeOptions::default())
+        .unwrap();
     assert_eq!(report.conflicts, []);
     assert_eq!(outcomes(&report), ["/.git ours fork/main"]);
-    assert_eq!(look(&ground, &task, "git log -1 --format=%s; git log -1 --format=%s fork/main"), "a\nb");
+    assert_eq!(
+        look(
+            &ground,
+            &task,
+            "git log -1 --format=%s; git log -1 --format=%s fork/main"
+        ),
+        "a\nb"
+    );
 }
 
 #[test]
@@ -185,7 +246,10 @@ fn a_task_is_merged_into_a_later_one_with_its_commits() {
     ground.in_host("echo user >user; git add user; git commit -qm user");
     let two = made(&ground, &store);
     inside(&ground, &two, "git status --short");
-    let report = two.vault().merge(&[one.vault()], &MergeOptions::default()).unwrap();
+    let report = two
+        .vault()
+        .merge(&[one.vault()], &MergeOptions::default())
+        .unwrap();
     assert_eq!(report.conflicts, []);
     assert_eq!(outcomes(&report), ["/.git ours task-1/main"]);
     let merged =
@@ -201,8 +265,15 @@ fn commits_in_a_repository_whose_directory_was_removed_stay() {
     );
     let store = Store::in_memory();
     let mut task = made(&ground, &store);
-    inside(&ground, &task, "cd nested; git commit -q --allow-empty -m 'of the task'");
+    inside(
+        &ground,
+        &task,
+        "cd nested; git commit -q --allow-empty -m 'of the task'",
+    );
     ground.in_host("rm -rf nested");
     synced(&mut task);
-    assert_eq!(look(&ground, &task, "git -C nested log --format=%s | xargs"), "of the task nested");
+    assert_eq!(
+        look(&ground, &task, "git -C nested log --format=%s | xargs"),
+        "of the task nested"
+    );
 }

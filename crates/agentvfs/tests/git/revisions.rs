@@ -3,18 +3,24 @@
 use std::path::PathBuf;
 
 use agentvfs::git::{GitError, GitRevision, GitSource};
-use agentvfs::transfer::{Report, TransferError};
-use agentvfs::{EntryKind, Error, Limits, Store, TreePath, TreeReader, VaultName};
+use agentvfs::transfer::{TransferError, TransferReport};
+use agentvfs::{EntryKind, Error, Store, TreePath, TreeReader, VaultLimits, VaultName};
 
 use crate::ground::{Ground, sh};
 
-fn made(ground: &Ground, revision: &str) -> Result<(TreeReader, Report), Error> {
-    let source = GitSource { repository: ground.path("host"), revision: revision.into() };
+fn made(ground: &Ground, revision: &str) -> Result<(TreeReader, TransferReport), Error> {
+    let source = GitSource {
+        repository: ground.path("host"),
+        revision: revision.into(),
+    };
     let store = Store::in_memory();
     let name = VaultName::new("made").unwrap();
-    let made = store.create_vault_from_git(&name, &GitRevision::open(&source)?, Limits::default(), &());
+    let made = store.create_vault_from_git(&name, &GitRevision::open(&source)?, VaultLimits::default(), &());
     if made.is_err() {
-        assert!(!store.has_vault("made").unwrap(), "it appears whole or not at all");
+        assert!(
+            !store.has_vault("made").unwrap(),
+            "it appears whole or not at all"
+        );
     }
     made.map(|(vault, report)| (vault.reader().unwrap(), report))
 }
@@ -42,7 +48,11 @@ fn a_vault_has_the_files_of_a_commit_and_its_time() {
     assert_eq!(&reader.read(&path("a/b/deep")).unwrap()[..], b"deep\n");
     let entry = |name: &str| reader.find(&path(name)).unwrap().entry;
     assert_eq!(
-        (entry("run").meta.mode, entry("plain").meta.mode, entry("a").meta.mode),
+        (
+            entry("run").meta.mode,
+            entry("plain").meta.mode,
+            entry("a").meta.mode
+        ),
         (0o755, 0o644, 0o755)
     );
     assert!(matches!(entry("link").kind, EntryKind::Symlink { target } if *target == *b"a/b/deep"));
@@ -63,11 +73,14 @@ fn submodules_are_empty_directories() {
 }
 
 #[test]
-fn a_commit_that_is_not_there_is_told() {
+fn missing_commit_is_reported() {
     let ground = Ground::new();
     for revision in ["nowhere", "--all", "", "main:file", "-1"] {
         assert!(
-            matches!(made(&ground, revision), Err(Error::Git(GitError::UnknownRevision { .. }))),
+            matches!(
+                made(&ground, revision),
+                Err(Error::Git(GitError::UnknownRevision { .. }))
+            ),
             "{revision}"
         );
     }
@@ -80,14 +93,17 @@ fn a_tree_with_names_that_lead_out_is_refused() {
         "blob=$(echo x | git hash-object -w --stdin); tree=$(printf '100644 blob %s\\t..\\n' $blob | git mktree)
          git update-ref refs/heads/bad $(git commit-tree -m bad $tree)",
     );
-    assert!(matches!(made(&ground, "bad"), Err(Error::Transfer(TransferError::Refused { .. }))));
+    assert!(matches!(
+        made(&ground, "bad"),
+        Err(Error::Transfer(TransferError::Refused { .. }))
+    ));
 }
 
 #[test]
 fn a_missing_object_makes_no_vault() {
     let ground = Ground::new();
     ground.in_host("rm -f $(git rev-parse HEAD:sub/other | sed 's,^..,.git/objects/&/,')");
-    assert!(matches!(made(&ground, "HEAD"), Err(Error::Transfer(TransferError::Git(_)))));
+    assert!(matches!(made(&ground, "HEAD"), Err(Error::Git(_))));
 }
 
 #[test]
@@ -99,7 +115,11 @@ fn a_repository_and_a_revision_are_told_apart() {
         for written in [written.clone(), format!("file://{written}")] {
             let expected: PathBuf = dir.path().join(repository);
             let source = GitSource::parse(written.as_ref());
-            assert_eq!((source.repository, source.revision.as_str()), (expected, revision), "{written}");
+            assert_eq!(
+                (source.repository, source.revision.as_str()),
+                (expected, revision),
+                "{written}"
+            );
         }
     };
     check("repo", "repo", "HEAD");

@@ -40,12 +40,25 @@ fn no_program_of_the_users_repository_runs() {
     assert_eq!(work.commits(Some(&ground.host())).unwrap().len(), 1);
     bring(&work, &ground.host()).unwrap();
     commit(&work, &ground.host()).unwrap();
-    let hidden =
-        Rules::new(vec![Rule::parse("/**=write").unwrap(), Rule::parse("file=none").unwrap()]).unwrap();
-    let new = NewTask { rules: Some(hidden.list().to_vec()), ..NewTask::default() };
-    Store::in_memory().project(&ground.path("host")).unwrap().new_task(&new).unwrap();
+    let hidden = Rules::new(vec![
+        Rule::parse("/**=write").unwrap(),
+        Rule::parse("file=none").unwrap(),
+    ])
+    .unwrap();
+    let new = NewTask {
+        rules: Some(hidden.list().to_vec()),
+        ..NewTask::default()
+    };
+    Store::in_memory()
+        .project(&ground.path("host"))
+        .unwrap()
+        .new_task(&new)
+        .unwrap();
     assert_eq!(hidden_in_history(&ground.path("host"), &hidden).unwrap().len(), 1);
-    let source = GitSource { repository: ground.path("host"), revision: "main".into() };
+    let source = GitSource {
+        repository: ground.path("host"),
+        revision: "main".into(),
+    };
     GitRevision::open(&source).unwrap();
     assert!(!mark.exists(), "{}", std::fs::read_to_string(mark).unwrap());
     assert_eq!(ground.in_host("cat .git/config; ls .git"), before);
@@ -66,5 +79,8 @@ fn no_program_of_a_tree_runs() {
     bring(&work, &ground.host()).unwrap();
     commit(&work, &ground.host()).unwrap();
     assert!(!mark.exists(), "{}", std::fs::read_to_string(mark).unwrap());
-    assert_eq!(ground.in_host("cat .git/config; ls .git .git/hooks .git/info"), before);
+    assert_eq!(
+        ground.in_host("cat .git/config; ls .git .git/hooks .git/info"),
+        before
+    );
 }

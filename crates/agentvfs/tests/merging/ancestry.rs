@@ -1,5 +1,6 @@
 //! Which state two vaults have in common.
 
+use agentvfs::error::MergeError;
 use agentvfs::{Error, MergeOptions, Store};
 
 use crate::support::{change, name, path, read, write};
@@ -36,12 +37,20 @@ fn merging_back_and_forth_never_meets_itself() {
 #[test]
 fn vaults_that_never_were_one_are_not_merged() {
     let store = Store::in_memory();
-    let (one, other) =
-        (store.create_vault(&name("one")).unwrap(), store.create_vault(&name("other")).unwrap());
+    let (one, other) = (
+        store.create_vault(&name("one")).unwrap(),
+        store.create_vault(&name("other")).unwrap(),
+    );
     let merged = one.merge(&[&other], &MergeOptions::default());
-    assert!(matches!(merged, Err(Error::NotRelated { .. })), "{merged:?}");
+    assert!(
+        matches!(merged, Err(Error::Merge(MergeError::NotRelated { .. }))),
+        "{merged:?}"
+    );
     let merged = one.merge(&[&one], &MergeOptions::default());
-    assert!(matches!(merged, Err(Error::MergeWithItself { .. })), "{merged:?}");
+    assert!(
+        matches!(merged, Err(Error::Merge(MergeError::WithItself { .. }))),
+        "{merged:?}"
+    );
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Conflicts: what the tree holds meanwhile, how they live on, and how they are resolved.
+//! Conflicts: the tree meanwhile, their persistence, and their resolution.
 
-use agentvfs::ConflictKind::{Attributes, Binary, Kinds, Moved, RemovedByThem, RemovedByUs, Text};
+use agentvfs::MergeConflictKind::{Attributes, Binary, Kinds, Moved, RemovedByThem, RemovedByUs, Text};
+use agentvfs::error::{MergeError, RulesError};
 use agentvfs::rules::{Rule, Rules};
-use agentvfs::{Choice, ConflictKind, Error, MergeOptions, OpenVault, Resolution, Store, Vault};
+use agentvfs::{ConflictPolicy, Error, MergeConflictKind, MergeOptions, OpenVault, Resolution, Store, Vault};
 
 use crate::support::{change, name, path, read, write};
 use crate::{clean, exists, kinds, make, merge, mode_of, pair};
@@ -23,7 +24,10 @@ fn lines_that_both_changed_are_marked() {
     let (main, _) = torn();
     assert_eq!(read(&main, "/f").unwrap(), MARKED);
     let open = main.conflicts().unwrap();
-    assert_eq!((open.len(), open[0].conflict.kind, open[0].from.as_str()), (1, Text, "fork"));
+    assert_eq!(
+        (open.len(), open[0].conflict.kind, open[0].from.as_str()),
+        (1, Text, "fork")
+    );
     assert_eq!(main.info().unwrap().conflicts, 1);
 }
 
@@ -32,12 +36,15 @@ fn check(
     base: impl FnOnce(&OpenVault),
     ours: impl FnOnce(&OpenVault),
     theirs: impl FnOnce(&OpenVault),
-    expected: &[(&str, ConflictKind)],
+    expected: &[(&str, MergeConflictKind)],
 ) -> Vault {
     let (main, fork) = pair(base);
     change(&main, ours);
     change(&fork, theirs);
-    let expected: Vec<_> = expected.iter().map(|(at, kind)| ((*at).to_owned(), *kind)).collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(at, kind)| ((*at).to_owned(), *kind))
+        .collect();
     assert_eq!(kinds(&merge(&main, &fork)), expected);
     main
 }
@@ -53,20 +60,50 @@ fn rename(open: &OpenVault, from: &str, to: &str) {
 #[test]
 fn what_both_changed_in_different_ways_is_a_conflict_and_nothing_is_lost() {
     let base = |open: &OpenVault| make(open, "/f", "base\n");
-    let main = check(base, |o| remove(o, "/f"), |o| make(o, "/f", "x\n"), &[("/f", RemovedByUs)]);
+    let main = check(
+        base,
+        |o| remove(o, "/f"),
+        |o| make(o, "/f", "x\n"),
+        &[("/f", RemovedByUs)],
+    );
     assert_eq!(read(&main, "/f").unwrap(), "x\n");
-    let main = check(base, |o| make(o, "/f", "x\n"), |o| remove(o, "/f"), &[("/f", RemovedByThem)]);
+    let main = check(
+        base,
+        |o| make(o, "/f", "x\n"),
+        |o| remove(o, "/f"),
+        &[("/f", RemovedByThem)],
+    );
     assert_eq!(read(&main, "/f").unwrap(), "x\n");
-    let main = check(base, |o| remove(o, "/f"), |o| rename(o, "/f", "/g"), &[("/g", RemovedByUs)]);
+    let main = check(
+        base,
+        |o| remove(o, "/f"),
+        |o| rename(o, "/f", "/g"),
+        &[("/g", RemovedByUs)],
+    );
     assert!(exists(&main, "/g"));
-    let main = check(base, |o| rename(o, "/f", "/g"), |o| remove(o, "/f"), &[("/g", RemovedByThem)]);
+    let main = check(
+        base,
+        |o| rename(o, "/f", "/g"),
+        |o| remove(o, "/f"),
+        &[("/g", RemovedByThem)],
+    );
     assert!(exists(&main, "/g"));
-    let main = check(base, |o| make(o, "/f", "\0a"), |o| make(o, "/f", "\0b"), &[("/f", Binary)]);
+    let main = check(
+        base,
+        |o| make(o, "/f", "\0a"),
+        |o| make(o, "/f", "\0b"),
+        &[("/f", Binary)],
+    );
     assert_eq!(read(&main, "/f").unwrap(), "\0a");
     let mode = |mode| move |open: &OpenVault| open.set_mode(&path("/f"), mode).unwrap();
     let main = check(base, mode(0o600), mode(0o755), &[("/f", Attributes)]);
     assert_eq!(mode_of(&main, "/f"), 0o600);
-    check(base, |o| make(o, "/n", "1\n"), |o| make(o, "/n", "2\n"), &[("/n", Text)]);
+    check(
+        base,
+        |o| make(o, "/n", "1\n"),
+        |o| make(o, "/n", "2\n"),
+        &[("/n", Text)],
+    );
 }
 
 #[test]
@@ -110,7 +147,7 @@ fn a_file_and_a_directory_are_one_conflict_whatever_is_below() {
 }
 
 #[test]
-fn a_directory_in_conflict_keeps_its_linked_files_whoever_has_it() {
+fn directory_in_conflict_keeps_its_linked_files_on_either_side() {
     let file = |open: &OpenVault| {
         remove(open, "/d");
         make(open, "/d", "a file");
@@ -145,16 +182,25 @@ fn a_directory_in_conflict_keeps_its_linked_files_whoever_has_it() {
     main.delete(true).unwrap();
     fork.resolve(&path("/d"), &Resolution::Base).unwrap();
     assert!(is_linked(&fork, "/d/e", "/d/f") && !exists(&fork, "/d/one"));
-    assert_eq!(fork.store().check(&mut |_, _| ()).unwrap().problems, [] as [String; 0]);
+    assert_eq!(
+        fork.store().integrity().check(&mut |_, _| ()).unwrap().problems,
+        [] as [String; 0]
+    );
 }
 
 #[test]
 fn conflicts_can_be_decided_beforehand() {
-    for (choice, expected) in [(Choice::Ours, "A\n2\nX\n"), (Choice::Theirs, "B\n2\nX\n")] {
+    for (choice, expected) in [
+        (ConflictPolicy::Ours, "A\n2\nX\n"),
+        (ConflictPolicy::Theirs, "B\n2\nX\n"),
+    ] {
         let (main, fork) = pair(|open| make(open, "/f", "1\n2\n3\n"));
         write(&main, "/f", "A\n2\n3\n");
         write(&fork, "/f", "B\n2\nX\n");
-        let options = MergeOptions { conflicts: choice, ..MergeOptions::default() };
+        let options = MergeOptions {
+            conflicts: choice,
+            ..MergeOptions::default()
+        };
         assert_eq!(main.merge(&[&fork], &options).unwrap().conflicts, []);
         assert_eq!(read(&main, "/f").unwrap(), expected);
         assert_eq!(merge(&main, &fork).saved, None, "it is merged");
@@ -166,10 +212,21 @@ fn a_dry_run_tells_and_changes_nothing() {
     let (main, fork) = pair(|open| make(open, "/f", "base\n"));
     write(&main, "/f", "ours\n");
     write(&fork, "/f", "theirs\n");
-    let before = (main.head().unwrap(), main.history(None, 10).unwrap());
-    let report = main.merge(&[&fork], &MergeOptions { dry_run: true, ..MergeOptions::default() }).unwrap();
+    let before = (main.head().unwrap(), main.history().entries(None, 10).unwrap());
+    let report = main
+        .merge(
+            &[&fork],
+            &MergeOptions {
+                dry_run: true,
+                ..MergeOptions::default()
+            },
+        )
+        .unwrap();
     assert_eq!(kinds(&report), [("/f".to_owned(), Text)]);
-    assert_eq!((main.head().unwrap(), main.history(None, 10).unwrap()), before);
+    assert_eq!(
+        (main.head().unwrap(), main.history().entries(None, 10).unwrap()),
+        before
+    );
     assert!(main.conflicts().unwrap().is_empty());
 }
 
@@ -189,7 +246,40 @@ fn each_resolution_is_what_the_path_becomes() {
         assert_eq!(read(&main, "/f").unwrap(), expected);
         assert!(main.conflicts().unwrap().is_empty());
         let again = main.resolve(&path("/f"), &resolution);
-        assert!(matches!(again, Err(Error::NoConflict { .. })), "{again:?}");
+        assert!(
+            matches!(again, Err(Error::Merge(MergeError::NoConflict { .. }))),
+            "{again:?}"
+        );
+    }
+}
+
+/// The numbers from 1 to 40, line by line, with some of them replaced.
+fn forty(replaced: &[(u32, &str)]) -> String {
+    let line = |n: u32| match replaced.iter().find(|(number, _)| *number == n) {
+        Some((_, text)) => format!("{text}\n"),
+        None => format!("{n}\n"),
+    };
+    (1..=40).map(line).collect()
+}
+
+#[test]
+fn a_side_is_taken_only_in_the_lines_that_both_changed() {
+    for (resolution, line_7) in [(Resolution::Ours, "ours"), (Resolution::Theirs, "theirs")] {
+        for is_edited_meanwhile in [false, true] {
+            let (main, fork) = pair(|open| make(open, "/f", &forty(&[])));
+            write(&main, "/f", forty(&[(7, "ours"), (20, "of ours")]));
+            write(&fork, "/f", forty(&[(7, "theirs"), (35, "of theirs")]));
+            merge(&main, &fork);
+            let mut replaced = vec![(7, line_7), (20, "of ours"), (35, "of theirs")];
+            if is_edited_meanwhile {
+                let marked = read(&main, "/f").unwrap();
+                write(&main, "/f", marked.replace("\n30\n", "\nsince the merge\n"));
+                replaced.push((30, "since the merge"));
+            }
+            main.resolve(&path("/f"), &resolution).unwrap();
+            assert_eq!(read(&main, "/f").unwrap(), forty(&replaced));
+            assert!(main.conflicts().unwrap().is_empty());
+        }
     }
 }
 
@@ -211,14 +301,30 @@ fn a_removal_is_resolved_to_nothing_or_to_what_was_changed() {
 }
 
 #[test]
-fn undo_takes_back_a_merge_and_a_resolution_with_their_conflicts() {
+fn undo_reverts_a_merge_and_a_resolution_with_their_conflicts() {
     let (main, fork) = torn();
     main.resolve(&path("/f"), &Resolution::Theirs).unwrap();
     main.undo().unwrap();
-    assert_eq!((read(&main, "/f").unwrap().as_str(), main.conflicts().unwrap().len()), (MARKED, 1));
+    assert_eq!(
+        (
+            read(&main, "/f").unwrap().as_str(),
+            main.conflicts().unwrap().len()
+        ),
+        (MARKED, 1)
+    );
     main.undo().unwrap();
-    assert_eq!((read(&main, "/f").unwrap().as_str(), main.conflicts().unwrap().len()), ("ours\n", 0));
-    assert_eq!(kinds(&merge(&main, &fork)), [("/f".to_owned(), Text)], "what was undone can be done again");
+    assert_eq!(
+        (
+            read(&main, "/f").unwrap().as_str(),
+            main.conflicts().unwrap().len()
+        ),
+        ("ours\n", 0)
+    );
+    assert_eq!(
+        kinds(&merge(&main, &fork)),
+        [("/f".to_owned(), Text)],
+        "an undone action can be redone"
+    );
 }
 
 #[test]
@@ -250,7 +356,10 @@ fn a_second_merge_brings_only_what_is_new_and_finds_no_old_conflict_again() {
     assert_eq!(merge(&main, &fork).saved, None);
     write(&fork, "/new", "x");
     let report = clean(&main, &fork);
-    assert_eq!((report.sources[0].changed, read(&main, "/f").unwrap().as_str()), (2, "ours\n"));
+    assert_eq!(
+        (report.sources[0].changed, read(&main, "/f").unwrap().as_str()),
+        (2, "ours\n")
+    );
 }
 
 #[test]
@@ -259,6 +368,6 @@ fn nothing_is_merged_into_what_is_seen_through_rules() {
     write(&fork, "/f", "x\n");
     let rules = Rules::new(vec![Rule::parse("/=read").unwrap()]).unwrap();
     let merged = main.through(rules).merge(&[&fork], &MergeOptions::default());
-    assert!(matches!(merged, Err(Error::NotThroughRules { .. })));
+    assert!(matches!(merged, Err(Error::Rules(RulesError::WholeVault { .. }))));
     assert_eq!(read(&main, "/f").unwrap(), "base\n");
 }

@@ -1,4 +1,4 @@
-//! What holds for every merge, on trees and changes that chance makes.
+//! Laws of every merge, on random trees and changes.
 
 use agentvfs::{MergeOptions, OpenVault, Store, Totals, TreePath, Vault};
 use avfs_testkit::Dice;
@@ -12,23 +12,33 @@ const ROUNDS: usize = 150;
 fn forks(store: &Store, dice: &mut Dice, round: usize, count: usize) -> Vec<Vault> {
     let main = store.create_vault(&name(&format!("main-{round}"))).unwrap();
     change(&main, |open| (0..25).for_each(|_| act(open, dice)));
-    let names: Vec<_> = (0..count).map(|fork| name(&format!("fork-{round}-{fork}"))).collect();
+    let names: Vec<_> = (0..count)
+        .map(|fork| name(&format!("fork-{round}-{fork}")))
+        .collect();
     main.fork(&names).unwrap()
 }
 
 fn place(dice: &mut Dice) -> TreePath {
     let directory = ["", "/a", "/b", "/a/c"][dice.below(4)];
-    path(&format!("{directory}/{}", ["f", "g", "h", "i", "j"][dice.below(5)]))
+    path(&format!(
+        "{directory}/{}",
+        ["f", "g", "h", "i", "j"][dice.below(5)]
+    ))
 }
 
 fn text(dice: &mut Dice) -> Vec<u8> {
-    (0..dice.below(12)).map(|line| format!("{line} {}\n", dice.below(3))).collect::<String>().into_bytes()
+    (0..dice.below(12))
+        .map(|line| format!("{line} {}\n", dice.below(3)))
+        .collect::<String>()
+        .into_bytes()
 }
 
 /// Does something, if it can be done.
 fn act(open: &OpenVault, dice: &mut Dice) {
     let (at, other) = (place(dice), place(dice));
-    let _ = at.split_last().map(|(parent, _)| open.make_directory(&parent, true));
+    let _ = at
+        .split_last()
+        .map(|(parent, _)| open.make_directory(&parent, true));
     let _ = match dice.below(10) {
         0 => open.remove(&at, true),
         1 => open.rename_no_replace(&at, &other).map(drop),
@@ -59,8 +69,11 @@ fn tree(vault: &Vault) -> (agentvfs::Entry, Totals) {
 }
 
 /// By path. How the names of one file are numbered depends on which came first.
-fn differences(one: &Vault, other: &Vault) -> Vec<agentvfs::Change> {
-    one.revision("@").unwrap().diff(&other.revision("@").unwrap()).unwrap()
+fn differences(one: &Vault, other: &Vault) -> Vec<agentvfs::TreeChange> {
+    one.revision("@")
+        .unwrap()
+        .diff(&other.revision("@").unwrap())
+        .unwrap()
 }
 
 fn each_round(mut check: impl FnMut(&Store, &mut Dice, usize)) {
@@ -88,10 +101,19 @@ fn swapping_the_sides_swaps_ours_and_theirs() {
     each_round(|store, dice, round| {
         let forks = forks(store, dice, round, 2);
         forks.iter().for_each(|fork| work(fork, dice, None));
-        let dry = MergeOptions { dry_run: true, ..MergeOptions::default() };
+        let dry = MergeOptions {
+            dry_run: true,
+            ..MergeOptions::default()
+        };
         let one = forks[0].merge(&[&forks[1]], &dry).unwrap();
         let other = forks[1].merge(&[&forks[0]], &dry).unwrap();
-        assert_eq!(one.conflicts.len(), other.conflicts.len(), "{:?} {:?}", kinds(&one), kinds(&other));
+        assert_eq!(
+            one.conflicts.len(),
+            other.conflicts.len(),
+            "{:?} {:?}",
+            kinds(&one),
+            kinds(&other)
+        );
         for (one, other) in one.conflicts.iter().zip(&other.conflicts) {
             let (one, other) = (&one.conflict, &other.conflict);
             if one.their_path.is_some() {
@@ -118,7 +140,9 @@ fn what_does_not_conflict_may_come_in_any_order_and_in_any_groups() {
         }
         let copy = |number: usize| {
             let main = store.vault(&format!("main-{round}")).unwrap();
-            main.fork(&[name(&format!("into-{round}-{number}"))]).unwrap().remove(0)
+            main.fork(&[name(&format!("into-{round}-{number}"))])
+                .unwrap()
+                .remove(0)
         };
         let [a, b, c] = [&forks[0], &forks[1], &forks[2]];
         let (at_once, turned, one_by_one, grouped) = (copy(0), copy(1), copy(2), copy(3));

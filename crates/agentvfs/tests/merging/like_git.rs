@@ -1,5 +1,6 @@
-//! Generated histories, merged here and by `git merge-tree`: the same trees where git has no conflict, and conflicts where
-//! git has some. Git is told to see moves of whole contents only, and none of whole directories: see docs/merge.md.
+//! Generated histories, merged here and by `git merge-tree`: the same trees where git has no conflict, and
+//! conflicts where git has some. Git is configured to detect only moves of unchanged contents, and none of
+//! whole directories: see docs/merge.md.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,21 +29,36 @@ struct Case {
 
 #[test]
 fn trees_are_merged_as_git_does() {
-    let seed = std::env::var("AVFS_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
+    let seed = std::env::var("AVFS_FUZZ_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(11);
     let (store, mut dice) = (Store::in_memory(), Dice::new(seed));
     let cases: Vec<Case> = (0..CASES).map(|number| case(&store, &mut dice, number)).collect();
     let mut clean = 0;
     for (number, (case, git)) in cases.iter().zip(merged_by_git(&cases)).enumerate() {
         let report = merge(&case.main, &case.fork);
         let here = report.conflicts.is_empty().then(|| tree_id(&case.main));
-        assert_eq!(here, git, "case {number}: {:?}\n{}", kinds(&report), described(case));
+        assert_eq!(
+            here,
+            git,
+            "case {number}: {:?}\n{}",
+            kinds(&report),
+            described(case)
+        );
         clean += usize::from(here.is_some());
     }
-    assert!(clean > CASES / 4 && clean < CASES * 9 / 10, "{clean} of {CASES} were clean");
+    assert!(
+        clean > CASES / 4 && clean < CASES * 9 / 10,
+        "{clean} of {CASES} were clean"
+    );
 }
 
 fn described(case: &Case) -> String {
-    format!("base {:#?}\nours {:#?}\ntheirs {:#?}", case.base, case.ours, case.theirs)
+    format!(
+        "base {:#?}\nours {:#?}\ntheirs {:#?}",
+        case.base, case.ours, case.theirs
+    )
 }
 
 fn case(store: &Store, dice: &mut Dice, number: usize) -> Case {
@@ -52,14 +68,24 @@ fn case(store: &Store, dice: &mut Dice, number: usize) -> Case {
         let at = format!("{}{file}", ["", "a/", "b/", "a/c/"][dice.below(4)]);
         base.insert(at, (text(dice), false));
     }
-    change(&main, |open| base.iter().for_each(|(at, (text, _))| make(open, at, text)));
+    change(&main, |open| {
+        base.iter().for_each(|(at, (text, _))| make(open, at, text))
+    });
     let fork = main.fork(&[name(&format!("fork-{number}"))]).unwrap().remove(0);
     let [ours, theirs] = [&main, &fork].map(|vault| {
         let mut files = base.clone();
-        change(vault, |open| (0..1 + dice.below(5)).for_each(|_| act(open, &base, &mut files, dice)));
+        change(vault, |open| {
+            (0..1 + dice.below(5)).for_each(|_| act(open, &base, &mut files, dice))
+        });
         files
     });
-    Case { base, ours, theirs, main, fork }
+    Case {
+        base,
+        ours,
+        theirs,
+        main,
+        fork,
+    }
 }
 
 /// Lines that occur nowhere else.
@@ -71,11 +97,13 @@ fn make(open: &OpenVault, at: &str, text: &str) {
     crate::make(open, &format!("/{at}"), text);
 }
 
-/// One change, to the vault and to the list of what it holds. A file is moved or changed: git would
-/// not see that it was both.
+/// One change, to the vault and to the list of its contents. A file is either moved or changed: git would not
+/// detect both.
 fn act(open: &OpenVault, base: &Files, files: &mut Files, dice: &mut Dice) {
     let known: Vec<String> = files.keys().cloned().collect();
-    let Some(at) = known.get(dice.below(known.len().max(1))) else { return };
+    let Some(at) = known.get(dice.below(known.len().max(1))) else {
+        return;
+    };
     let full = path(&format!("/{at}"));
     match dice.below(6) {
         0 => {
@@ -87,7 +115,8 @@ fn act(open: &OpenVault, base: &Files, files: &mut Files, dice: &mut Dice) {
             let unchanged = base.get(at).is_some_and(|before| before.0 == files[at].0);
             if unchanged && !files.contains_key(&to) {
                 let target = path(&format!("/{to}"));
-                open.make_directory(&target.split_last().unwrap().0, true).unwrap();
+                open.make_directory(&target.split_last().unwrap().0, true)
+                    .unwrap();
                 open.rename(&full, &target).unwrap();
                 let moved = files.remove(at).unwrap();
                 files.insert(to, moved);
@@ -95,7 +124,8 @@ fn act(open: &OpenVault, base: &Files, files: &mut Files, dice: &mut Dice) {
         }
         2 => {
             let executable = !files[at].1;
-            open.set_mode(&full, if executable { 0o755 } else { 0o644 }).unwrap();
+            open.set_mode(&full, if executable { 0o755 } else { 0o644 })
+                .unwrap();
             files.get_mut(at).unwrap().1 = executable;
         }
         3 => {
@@ -138,8 +168,16 @@ fn merged_by_git(cases: &[Case]) -> Vec<Option<String>> {
         }
     }
     git(directory.path(), &["fast-import", "--quiet"], &stream);
-    let pairs: String = (0..cases.len()).map(|number| format!("ours-{number} theirs-{number}\n")).collect();
-    let merge = ["-c", "merge.directoryRenames=false", "merge-tree", "-X", "find-renames=100%"];
+    let pairs: String = (0..cases.len())
+        .map(|number| format!("ours-{number} theirs-{number}\n"))
+        .collect();
+    let merge = [
+        "-c",
+        "merge.directoryRenames=false",
+        "merge-tree",
+        "-X",
+        "find-renames=100%",
+    ];
     let merge = [&merge[..], &["--stdin", "--no-messages", "--name-only"]].concat();
     let output = git(directory.path(), &merge, pairs.as_bytes());
     let text = String::from_utf8(output.stdout).unwrap();
@@ -173,7 +211,9 @@ fn git(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
 
 fn commit(stream: &mut Vec<u8>, branch: &str, parent: Option<String>, files: &Files) {
     let mut put = |text: String| stream.extend(text.into_bytes());
-    put(format!("commit refs/heads/{branch}\ncommitter t <t> 1 +0000\ndata 0\n"));
+    put(format!(
+        "commit refs/heads/{branch}\ncommitter t <t> 1 +0000\ndata 0\n"
+    ));
     if let Some(parent) = parent {
         put(format!("from refs/heads/{parent}\ndeleteall\n"));
     }
@@ -183,32 +223,41 @@ fn commit(stream: &mut Vec<u8>, branch: &str, parent: Option<String>, files: &Fi
     }
 }
 
-/// What git calls the tree of a vault.
+/// The git object id of the tree of a vault.
 fn tree_id(vault: &Vault) -> String {
     let id = directory_id(vault, "").unwrap_or_else(|| object_id("tree", b""));
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Of a directory with files in it; git knows no others.
+/// For a directory with files in it; git knows no others.
 fn directory_id(vault: &Vault, at: &str) -> Option<Vec<u8>> {
     let reader = vault.reader().unwrap();
     let mut rows = Vec::new();
     for listed in reader.list(&path(&format!("/{at}"))).unwrap() {
         let (entry, found) = listed.unwrap();
         let name = String::from_utf8(entry.as_bytes().to_vec()).unwrap();
-        let below = if at.is_empty() { name.clone() } else { format!("{at}/{name}") };
+        let below = if at.is_empty() {
+            name.clone()
+        } else {
+            format!("{at}/{name}")
+        };
         if found.entry.is_directory() {
             // Git sorts a directory as if its name ended with a slash.
             rows.extend(directory_id(vault, &below).map(|id| (format!("{name}/"), "40000", name, id)));
             continue;
         }
-        let mode = if found.entry.meta.mode & 0o111 != 0 { "100755" } else { "100644" };
+        let mode = if found.entry.meta.mode & 0o111 != 0 {
+            "100755"
+        } else {
+            "100644"
+        };
         let id = object_id("blob", &reader.read(&path(&format!("/{below}"))).unwrap());
         rows.push((name.clone(), mode, name, id));
     }
     rows.sort();
-    let bytes =
-        rows.iter().flat_map(|(_, mode, name, id)| [format!("{mode} {name}\0").as_bytes(), &id[..]].concat());
+    let bytes = rows
+        .iter()
+        .flat_map(|(_, mode, name, id)| [format!("{mode} {name}\0").as_bytes(), &id[..]].concat());
     let bytes: Vec<u8> = bytes.collect();
     (!bytes.is_empty()).then(|| object_id("tree", &bytes))
 }

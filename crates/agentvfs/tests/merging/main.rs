@@ -1,6 +1,10 @@
-//! Merging vaults: what comes together, what is a conflict, and the laws that always hold.
+//! Merging vaults: which changes combine, which conflict, and the laws that always hold.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and tells its seed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and tells its seed"
+)]
 
 mod ancestry;
 mod conflicts;
@@ -11,7 +15,7 @@ mod together;
 #[path = "../support/mod.rs"]
 mod support;
 
-use agentvfs::{ConflictKind, MergeOptions, MergeReport, OpenVault, Store, Vault};
+use agentvfs::{MergeConflictKind, MergeOptions, MergeReport, OpenVault, Store, Vault};
 use support::{change, name, path};
 
 /// A vault that starts with `base`, and a fork of it.
@@ -32,7 +36,7 @@ fn merge(into: &Vault, from: &Vault) -> MergeReport {
     into.merge(&[from], &MergeOptions::default()).unwrap()
 }
 
-/// Merges what must be clean.
+/// Performs a merge that must be clean.
 #[track_caller]
 fn clean(into: &Vault, from: &Vault) -> MergeReport {
     let report = merge(into, from);
@@ -40,8 +44,12 @@ fn clean(into: &Vault, from: &Vault) -> MergeReport {
     report
 }
 
-fn kinds(report: &MergeReport) -> Vec<(String, ConflictKind)> {
-    report.conflicts.iter().map(|open| (open.conflict.path.to_string(), open.conflict.kind)).collect()
+fn kinds(report: &MergeReport) -> Vec<(String, MergeConflictKind)> {
+    report
+        .conflicts
+        .iter()
+        .map(|open| (open.conflict.path.to_string(), open.conflict.kind))
+        .collect()
 }
 
 fn mode_of(vault: &Vault, at: &str) -> u32 {

@@ -1,4 +1,4 @@
-//! What two sides did apart from each other comes together.
+//! Independent changes of two sides are combined.
 
 use crate::support::{change, path, read, write};
 use crate::{clean, exists, make, mode_of, pair};
@@ -20,21 +20,32 @@ fn contents_and_modes_merge_each_by_itself() {
     write(&main, "/f", "new\n");
     change(&fork, |open| open.set_mode(&path("/f"), 0o700).unwrap());
     clean(&main, &fork);
-    assert_eq!((read(&main, "/f").unwrap().as_str(), mode_of(&main, "/f")), ("new\n", 0o700));
+    assert_eq!(
+        (read(&main, "/f").unwrap().as_str(), mode_of(&main, "/f")),
+        ("new\n", 0o700)
+    );
 }
 
 #[test]
 fn an_edit_follows_a_file_that_the_other_side_moved() {
     for edit_in_main in [true, false] {
         let (main, fork) = pair(|open| make(open, "/d/f", LINES));
-        let (editor, mover) = if edit_in_main { (&main, &fork) } else { (&fork, &main) };
+        let (editor, mover) = if edit_in_main {
+            (&main, &fork)
+        } else {
+            (&fork, &main)
+        };
         write(editor, "/d/f", LINES.replace('1', "one"));
         change(mover, |open| {
             make(open, "/e/unrelated", "x");
             open.rename(&path("/d/f"), &path("/e/g")).unwrap();
         });
         clean(&main, &fork);
-        assert_eq!(read(&main, "/e/g").unwrap(), "one\n2\n3\n4\n5\n", "{edit_in_main}");
+        assert_eq!(
+            read(&main, "/e/g").unwrap(),
+            "one\n2\n3\n4\n5\n",
+            "{edit_in_main}"
+        );
         assert!(!exists(&main, "/d/f"));
     }
 }
@@ -65,7 +76,7 @@ fn a_file_keeps_its_number_when_it_is_moved_by_a_merge() {
 }
 
 #[test]
-fn what_was_removed_and_made_anew_with_the_same_contents_was_moved() {
+fn file_removed_and_recreated_with_the_same_contents_counts_as_moved() {
     let (main, fork) = pair(|open| make(open, "/f", LINES));
     write(&main, "/f", LINES.replace('1', "one"));
     change(&fork, |open| {
@@ -104,7 +115,10 @@ fn a_directory_and_a_file_change_places() {
         make(open, "/f/inside", "y");
     });
     clean(&main, &fork);
-    assert_eq!((read(&main, "/d").unwrap(), read(&main, "/f/inside").unwrap()), ("file".into(), "y".into()));
+    assert_eq!(
+        (read(&main, "/d").unwrap(), read(&main, "/f/inside").unwrap()),
+        ("file".into(), "y".into())
+    );
 }
 
 #[test]
@@ -157,5 +171,8 @@ fn a_new_name_of_a_file_comes_as_a_name_and_not_as_a_copy() {
     change(&fork, |open| open.hard_link(&path("/a"), &path("/b")).unwrap());
     clean(&main, &fork);
     let open = main.begin().unwrap();
-    assert_eq!(open.stat(&path("/a")).unwrap().ino, open.stat(&path("/b")).unwrap().ino);
+    assert_eq!(
+        open.stat(&path("/a")).unwrap().ino,
+        open.stat(&path("/b")).unwrap().ino
+    );
 }

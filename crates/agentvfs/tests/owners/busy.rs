@@ -1,5 +1,6 @@
 //! Owners and clients that never rest.
 
+use agentvfs::error::FileError;
 use agentvfs::{CheckpointName, Error, Vault};
 
 use super::owner::{Scene, open_store};
@@ -12,22 +13,35 @@ fn check_pair(vault: &Vault, reader: &agentvfs::TreeReader, thread: &str) {
         Err(_) => 0,
     };
     let (first, second) = (number("first"), number("second"));
-    assert!(first == second || first == second + 1, "{first} and {second} in {}", vault.name().unwrap());
+    assert!(
+        first == second || first == second + 1,
+        "{first} and {second} in {}",
+        vault.name().unwrap()
+    );
 }
 
 #[test]
 fn checkpoints_and_forks_of_a_busy_owner_are_moments() {
     let mut scene = Scene::new();
     let threads = ["one", "two", "three"];
-    threads.iter().for_each(|thread| drop(scene.owner.ask(&format!("churn {thread}"))));
+    threads
+        .iter()
+        .for_each(|thread| drop(scene.owner.ask(&format!("churn {thread}"))));
     for round in 0..15 {
         let checkpoint = format!("c{round}");
-        scene.vault.save_checkpoint(&CheckpointName::new(&checkpoint).unwrap(), None).unwrap();
+        scene
+            .vault
+            .save_checkpoint(&CheckpointName::new(&checkpoint).unwrap(), None)
+            .unwrap();
         let reader = scene.vault.revision(&checkpoint).unwrap().reader().unwrap();
-        threads.iter().for_each(|thread| check_pair(&scene.vault, &reader, thread));
+        threads
+            .iter()
+            .for_each(|thread| check_pair(&scene.vault, &reader, thread));
         let fork = scene.vault.fork(&[name(&format!("f{round}"))]).unwrap().remove(0);
         let reader = fork.reader().unwrap();
-        threads.iter().for_each(|thread| check_pair(&fork, &reader, thread));
+        threads
+            .iter()
+            .for_each(|thread| check_pair(&fork, &reader, thread));
     }
 }
 
@@ -35,13 +49,24 @@ fn checkpoints_and_forks_of_a_busy_owner_are_moments() {
 fn a_busy_owner_takes_changes_and_restores() {
     let mut scene = Scene::new();
     write(&scene.vault, "/a", "good");
-    scene.vault.save_checkpoint(&CheckpointName::new("good").unwrap(), None).unwrap();
+    scene
+        .vault
+        .save_checkpoint(&CheckpointName::new("good").unwrap(), None)
+        .unwrap();
     scene.owner.ask("churn one");
     for round in 0..10 {
         write(&scene.vault, "/a", format!("round {round}"));
         assert_eq!(read(&scene.vault, "/a").unwrap(), format!("round {round}"));
     }
-    scene.vault.restore_paths(&scene.vault.revision("good").unwrap(), &[path("/a")], "checkout", "").unwrap();
+    scene
+        .vault
+        .restore_paths(
+            &scene.vault.revision("good").unwrap(),
+            &[path("/a")],
+            "checkout",
+            "",
+        )
+        .unwrap();
     assert_eq!(scene.owner_reads("/a"), "good");
     let reader = scene.vault.reader().unwrap();
     check_pair(&scene.vault, &reader, "one");
@@ -58,12 +83,15 @@ fn every_count_of_two_clients_and_their_owner_counts() {
         let mut counted = 0;
         while counted < 15 {
             let count = vault.change("count", "", |open| {
-                let count: u64 = std::str::from_utf8(&open.read(&path("/count"))?).unwrap().parse().unwrap();
+                let count: u64 = std::str::from_utf8(&open.read(&path("/count"))?)
+                    .unwrap()
+                    .parse()
+                    .unwrap();
                 open.write_bytes(&path("/count"), (count + 1).to_string().as_bytes())
             });
             match count {
                 Ok(_) => counted += 1,
-                Err(Error::Overtaken { .. }) => {}
+                Err(Error::File(FileError::Overtaken { .. })) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -91,6 +119,6 @@ fn upkeep_while_an_owner_works_loses_nothing() {
         assert_eq!(scene.owner_reads("/kept"), "unsaved");
     }
     scene.owner.finish();
-    let report = open_store(&scene.home).check(&mut |_, _| ()).unwrap();
+    let report = open_store(&scene.home).integrity().check(&mut |_, _| ()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
 }

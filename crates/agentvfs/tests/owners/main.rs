@@ -1,5 +1,5 @@
-//! A vault that another process serves: everyone sees and changes the same state. The owner is this test
-//! binary, started again, and told what to do through its standard input.
+//! A vault that another process serves: all processes see and change the same state. The owner is this test
+//! binary, started again, and controlled through its standard input.
 
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 

@@ -1,6 +1,6 @@
 //! Merging vaults that other processes have open.
 
-use agentvfs::{ConflictKind, MergeOptions, Resolution};
+use agentvfs::{MergeConflictKind, MergeOptions, Resolution};
 
 use super::owner::Scene;
 use super::support::{name, path, read, write};
@@ -19,7 +19,10 @@ fn a_merge_is_given_to_the_owner_and_what_it_changed_meanwhile_stays() {
         assert_eq!(scene.owner_reads(at), text);
     }
     scene.vault.undo().unwrap();
-    assert_eq!((scene.owner_reads("/a"), scene.owner_reads("/new")), ("base".into(), "not-found".into()));
+    assert_eq!(
+        (scene.owner_reads("/a"), scene.owner_reads("/new")),
+        ("base".into(), "not-found".into())
+    );
 }
 
 #[test]
@@ -42,7 +45,10 @@ fn conflicts_of_a_vault_that_is_open_elsewhere_stay_and_are_resolved_there() {
     scene.vault.merge(&[&fork], &MergeOptions::default()).unwrap();
     scene.owner_writes("/b", "something else");
     let open = scene.vault.conflicts().unwrap();
-    assert_eq!(open.iter().map(|open| open.conflict.kind).collect::<Vec<_>>(), [ConflictKind::Text]);
+    assert_eq!(
+        open.iter().map(|open| open.conflict.kind).collect::<Vec<_>>(),
+        [MergeConflictKind::Text]
+    );
     scene.vault.resolve(&path("/a"), &Resolution::Theirs).unwrap();
     assert_eq!(scene.owner_reads("/a"), "theirs");
     scene.owner_writes("/b", "and more");

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use agentvfs::error::OwnerError;
 use agentvfs::{
     Error, Host, MountRecord, OpenVault, Result, Rhythm, ServedVault, Store, StoreOptions, Unmounted, Vault,
-    mount::MountState, mount::Unmount, rules::Rule,
+    mount::MountState, mount::UnmountMode, rules::Rule,
 };
 use avfs_testkit::{TestChild, acknowledge, child_task};
 
@@ -25,12 +26,18 @@ pub struct Scene {
 
 /// The vault as someone without patience sees it.
 pub fn hasty_vault(home: &Path) -> Vault {
-    let options = StoreOptions { patience: Duration::from_millis(50), ..StoreOptions::default() };
+    let options = StoreOptions {
+        patience: Duration::from_millis(50),
+        ..StoreOptions::default()
+    };
     Store::open_with(home, options).unwrap().vault("main").unwrap()
 }
 
 pub fn open_store(home: &Path) -> Store {
-    let options = StoreOptions { patience: Duration::from_secs(60), ..StoreOptions::default() };
+    let options = StoreOptions {
+        patience: Duration::from_secs(60),
+        ..StoreOptions::default()
+    };
     Store::open_with(home, options).unwrap()
 }
 
@@ -46,14 +53,19 @@ impl Scene {
         std::fs::create_dir_all(&home).unwrap();
         let vault = open_store(&home).create_vault(&name("main")).unwrap();
         let owner = start_owner(&home);
-        Scene { home, vault, owner, _place: place }
+        Scene {
+            home,
+            vault,
+            owner,
+            _place: place,
+        }
     }
 
     pub fn work_directory(&self) -> PathBuf {
         self.home.join("work").join(self.vault.id().to_string())
     }
 
-    /// What the owner's tree holds at a path.
+    /// The contents of the owner's tree at a path.
     pub fn owner_reads(&mut self, at: &str) -> String {
         self.owner.ask(&format!("read {at}"))
     }
@@ -69,14 +81,18 @@ pub fn start_owner(home: &Path) -> TestChild {
     owner
 }
 
-/// Not a test by itself: what the child does.
+/// Not a test itself: the code that the child runs.
 #[test]
 fn the_owner() {
     let Some((home, _)) = child_task() else { return };
     let open = Arc::new(open_store(&home).vault("main").unwrap().open().unwrap());
-    // Snapshots are taken when somebody asks, so that tests know when.
+    // Snapshots are taken on request, so that tests know when.
     let never = Duration::from_secs(1 << 30);
-    let rhythm = Rhythm { quiet: never, busy: never, ..Rhythm::default() };
+    let rhythm = Rhythm {
+        quiet: never,
+        busy: never,
+        ..Rhythm::default()
+    };
     let host = Arc::new(FakeHost::default());
     let served = ServedVault::start(
         Arc::clone(&open),
@@ -102,7 +118,7 @@ fn the_owner() {
                 break;
             }
             ["descriptor"] => acknowledge(host.told.lock().unwrap().take().unwrap_or_default()),
-            ref words => acknowledge(obey(&open, words).unwrap_or_else(|error| error.code().to_owned())),
+            ref words => acknowledge(obey(&open, words).unwrap_or_else(|error| error.code().to_string())),
         }
     }
     churning.store(false, Ordering::Relaxed);
@@ -130,8 +146,10 @@ fn churn(open: &OpenVault, churning: &AtomicBool, thread: &str) {
     let mut number = 0u64;
     while churning.load(Ordering::Relaxed) {
         number += 1;
-        open.write_bytes(&path(&format!("/{thread}/first")), number.to_string().as_bytes()).unwrap();
-        open.write_bytes(&path(&format!("/{thread}/second")), number.to_string().as_bytes()).unwrap();
+        open.write_bytes(&path(&format!("/{thread}/first")), number.to_string().as_bytes())
+            .unwrap();
+        open.write_bytes(&path(&format!("/{thread}/second")), number.to_string().as_bytes())
+            .unwrap();
     }
 }
 
@@ -140,7 +158,7 @@ fn churn(open: &OpenVault, churning: &AtomicBool, thread: &str) {
 struct FakeHost {
     mounts: Mutex<Vec<MountRecord>>,
     told: Mutex<Option<String>>,
-    /// How many of those that end only together are about to.
+    /// How many of the processes that end only together are about to.
     leaving: Mutex<usize>,
     left: Condvar,
 }
@@ -152,10 +170,15 @@ impl FakeHost {
         *leaving += 1;
         self.left.notify_all();
         let patience = Duration::from_secs(20);
-        let (leaving, _) = self.left.wait_timeout_while(leaving, patience, |leaving| *leaving < 2).unwrap();
+        let (leaving, _) = self
+            .left
+            .wait_timeout_while(leaving, patience, |leaving| *leaving < 2)
+            .unwrap();
         match *leaving {
             2 => Ok(()),
-            _ => Err(Error::BadRequest { reason: "it would have to end alone".into() }),
+            _ => Err(Error::Owner(OwnerError::BadRequest {
+                reason: "it would have to end alone".into(),
+            })),
         }
     }
 }
@@ -164,7 +187,11 @@ impl Host for FakeHost {
     fn mount(&self, dir: &Path, options: &[String], connection: Option<OwnedFd>) -> Result<()> {
         if options.iter().any(|option| option == "impossible") {
             let source = std::io::ErrorKind::PermissionDenied.into();
-            return Err(Error::Host { action: "mounting", place: dir.display().to_string(), source });
+            return Err(Error::Host {
+                action: "mounting",
+                place: dir.display().to_string(),
+                source,
+            });
         }
         let mut text = String::new();
         if let Some(connection) = connection {
@@ -175,8 +202,14 @@ impl Host for FakeHost {
         Ok(())
     }
 
-    fn unmount(&self, dir: &Path, _how: Unmount) -> Result<Unmounted> {
-        let found = self.mounts.lock().unwrap().iter().find(|mount| mount.dir == dir).cloned();
+    fn unmount(&self, dir: &Path, _how: UnmountMode) -> Result<Unmounted> {
+        let found = self
+            .mounts
+            .lock()
+            .unwrap()
+            .iter()
+            .find(|mount| mount.dir == dir)
+            .cloned();
         if found.is_some_and(|mount| mount.options.iter().any(|option| option == "together")) {
             self.leave_together()?;
         }
@@ -187,7 +220,11 @@ impl Host for FakeHost {
     fn set_rules(&self, dir: &Path, rules: Vec<Rule>) -> Result<()> {
         let mut mounts = self.mounts.lock().unwrap();
         let mount = mounts.iter_mut().find(|mount| mount.dir == dir);
-        let mount = mount.ok_or_else(|| Error::BadRequest { reason: "it is not mounted".into() })?;
+        let mount = mount.ok_or_else(|| {
+            Error::Owner(OwnerError::BadRequest {
+                reason: "it is not mounted".into(),
+            })
+        })?;
         mount.options.extend(rules.iter().map(ToString::to_string));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One state, whoever changes it.
+//! One state, whichever process changes it.
 
 use agentvfs::{CheckpointName, Version, WriteMode};
 
@@ -11,7 +11,15 @@ fn stored(scene: &Scene, at: &str) -> String {
 }
 
 fn actions(scene: &Scene) -> Vec<String> {
-    scene.vault.history(None, 20).unwrap().into_iter().rev().map(|entry| entry.action).collect()
+    scene
+        .vault
+        .history()
+        .entries(None, 20)
+        .unwrap()
+        .into_iter()
+        .rev()
+        .map(|entry| entry.action)
+        .collect()
 }
 
 #[test]
@@ -38,17 +46,23 @@ fn what_others_write_is_in_the_owners_tree_at_once() {
     assert_eq!(scene.owner_reads("/b"), "other");
     change(&scene.vault, |open| open.remove(&path("/a"), false).unwrap());
     assert_eq!(scene.owner_reads("/a"), "not-found");
-    assert_eq!(actions(&scene), ["create", "mount automatic", "write /a", "write /b", "change"]);
+    assert_eq!(
+        actions(&scene),
+        ["create", "mount automatic", "write /a", "write /b", "change"]
+    );
 }
 
 #[test]
-fn the_history_names_who_did_it() {
+fn history_names_the_actor() {
     let scene = Scene::new();
     let mut options = agentvfs::StoreOptions::default();
     options.actor.name = "somebody else".into();
     let store = agentvfs::Store::open_with(&scene.home, options).unwrap();
     write(&store.vault("main").unwrap(), "/a", "1");
-    assert_eq!(scene.vault.history(None, 1).unwrap()[0].actor, "somebody else");
+    assert_eq!(
+        scene.vault.history().entries(None, 1).unwrap()[0].actor,
+        "somebody else"
+    );
     assert_eq!(scene.vault.audit(0, 10).unwrap()[1].actor, "somebody else");
 }
 
@@ -61,10 +75,14 @@ fn different_paths_of_both_are_all_there() {
     scene.owner_writes("/theirs", "from inside");
     scene.owner_writes("/shared", "after");
     let saved = open.save("write", "/ours").unwrap().unwrap();
-    // The tree of whoever wrote is where the vault is.
+    // The writer's tree has moved to the state of the vault.
     assert_eq!(&open.read(&path("/theirs")).unwrap()[..], b"from inside");
     assert_eq!(scene.vault.head().unwrap(), saved.snapshot);
-    for (at, text) in [("/ours", "from outside"), ("/theirs", "from inside"), ("/shared", "after")] {
+    for (at, text) in [
+        ("/ours", "from outside"),
+        ("/theirs", "from inside"),
+        ("/shared", "after"),
+    ] {
         assert_eq!(scene.owner_reads(at), text);
         assert_eq!(stored(&scene, at), text);
     }
@@ -74,7 +92,7 @@ fn different_paths_of_both_are_all_there() {
 }
 
 #[test]
-fn the_same_path_is_written_anew_on_what_the_other_wrote() {
+fn write_of_the_same_path_is_repeated_on_the_other_writers_state() {
     let mut scene = Scene::new();
     scene.owner_writes("/log", "first");
     let vault = scene.vault.clone();
@@ -115,7 +133,7 @@ fn a_version_that_was_expected_is_expected_at_every_attempt() {
 }
 
 #[test]
-fn whoever_is_overtaken_every_time_is_told_so() {
+fn change_that_is_always_overtaken_fails_with_that_error() {
     let mut scene = Scene::new();
     let vault = scene.vault.clone();
     let mut attempts = 0;
@@ -135,7 +153,10 @@ fn whoever_is_overtaken_every_time_is_told_so() {
 fn a_restore_keeps_what_was_not_stored_in_the_history() {
     let mut scene = Scene::new();
     write(&scene.vault, "/a", "good");
-    scene.vault.save_checkpoint(&CheckpointName::new("good").unwrap(), None).unwrap();
+    scene
+        .vault
+        .save_checkpoint(&CheckpointName::new("good").unwrap(), None)
+        .unwrap();
     scene.owner_writes("/a", "bad");
     scene.owner_writes("/more", "bad too");
     let good = scene.vault.revision("good").unwrap();
@@ -159,13 +180,16 @@ fn single_paths_come_back_and_the_rest_stays() {
     let good = scene.vault.revision("@").unwrap();
     scene.owner_writes("/a", "bad");
     scene.owner_writes("/b", "newer");
-    scene.vault.restore_paths(&good, &[path("/a")], "checkout", "/a").unwrap();
+    scene
+        .vault
+        .restore_paths(&good, &[path("/a")], "checkout", "/a")
+        .unwrap();
     assert_eq!(scene.owner_reads("/a"), "good");
     assert_eq!(scene.owner_reads("/b"), "newer");
 }
 
 #[test]
-fn undo_takes_back_what_the_owner_did_last() {
+fn undo_reverts_the_last_change_of_the_owner() {
     let mut scene = Scene::new();
     write(&scene.vault, "/a", "from outside");
     scene.owner_writes("/b", "from inside");
@@ -204,7 +228,10 @@ fn a_killed_owner_loses_nothing_that_was_synced() {
     let vault = open_store(&scene.home).vault("main").unwrap();
     assert_eq!(read(&vault, "/a").unwrap(), "by a command");
     assert_eq!(read(&vault, "/b").unwrap(), "synced");
-    assert_eq!(vault.history(None, 1).unwrap()[0].action, "recover after a crash");
+    assert_eq!(
+        vault.history().entries(None, 1).unwrap()[0].action,
+        "recover after a crash"
+    );
     let mut owner = start_owner(&scene.home);
     write(&vault, "/c", "to the next one");
     assert_eq!(owner.ask("read /c"), "to the next one");
@@ -212,7 +239,7 @@ fn a_killed_owner_loses_nothing_that_was_synced() {
 }
 
 #[test]
-fn a_change_that_outlives_its_owner_is_done_anew() {
+fn change_that_outlives_its_owner_is_repeated() {
     let mut scene = Scene::new();
     scene.owner_writes("/a", "unsaved");
     let home = scene.home.clone();
@@ -239,7 +266,10 @@ fn a_fork_and_a_checkpoint_hold_what_the_owner_has_not_stored() {
     scene.owner_writes("/a", "one");
     let fork = scene.vault.fork(&[name("fork")]).unwrap().remove(0);
     scene.owner_writes("/a", "two");
-    scene.vault.save_checkpoint(&CheckpointName::new("two").unwrap(), None).unwrap();
+    scene
+        .vault
+        .save_checkpoint(&CheckpointName::new("two").unwrap(), None)
+        .unwrap();
     scene.owner_writes("/a", "three");
     assert_eq!(read(&fork, "/a").unwrap(), "one");
     let two = scene.vault.revision("two").unwrap().reader().unwrap();

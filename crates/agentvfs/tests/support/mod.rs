@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use agentvfs::{Clock, OpenVault, Result, Timestamp, TreePath, Vault, VaultName};
+use agentvfs::{OpenVault, Result, Timestamp, TreeClock, TreePath, Vault, VaultName};
 
 pub fn path(text: &str) -> TreePath {
     TreePath::parse(text.as_bytes()).unwrap()
@@ -35,8 +35,11 @@ pub fn read(vault: &Vault, at: &str) -> Result<String> {
 /// A clock that stands still until it is set.
 pub struct SetClock(pub AtomicI64);
 
-impl Clock for SetClock {
+impl TreeClock for SetClock {
     fn now(&self) -> Timestamp {
-        Timestamp { seconds: self.0.load(Ordering::Relaxed), nanos: 0 }
+        Timestamp {
+            seconds: self.0.load(Ordering::Relaxed),
+            nanos: 0,
+        }
     }
 }

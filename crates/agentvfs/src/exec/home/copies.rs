@@ -1,4 +1,5 @@
-//! Files of the home of which a run has a copy of its own: settings that a program writes, and that are not its to change.
+//! Files of the home of which a run has a copy of its own: settings that a program writes, and that it must
+//! not change.
 
 use std::fs;
 use std::io;
@@ -8,7 +9,7 @@ use super::super::workspace::host;
 use super::make_directory;
 use crate::error::Result;
 
-/// The copies of one run, as they were in the beginning.
+/// The copies of one run, in their initial state.
 pub(super) struct Copies {
     /// The private part of a home.
     private: PathBuf,
@@ -22,23 +23,34 @@ struct Copy {
 }
 
 impl Copies {
-    /// Copies what there is of `files`, which are below both. Links of the user are followed.
+    /// Copies those of `files` that exist; they are below both directories. Links of the user are followed.
     pub(super) fn make(home: &Path, private: &Path, files: &[PathBuf]) -> Result<Copies> {
         let copied = files.iter().map(|below_home| {
             let (from, to) = (home.join(below_home), private.join(below_home));
-            let bytes = match from.is_file() {
-                true => Some(copy(&from, &to)?),
-                false => None,
+            let bytes = if from.is_file() {
+                Some(copy(&from, &to)?)
+            } else {
+                None
             };
-            Ok(Copy { below_home: below_home.clone(), bytes })
+            Ok(Copy {
+                below_home: below_home.clone(),
+                bytes,
+            })
         });
-        Ok(Copies { private: private.to_owned(), files: copied.collect::<Result<_>>()? })
+        Ok(Copies {
+            private: private.to_owned(),
+            files: copied.collect::<Result<_>>()?,
+        })
     }
 
-    /// Those that are not any more as they were.
+    /// The copies that the run has changed.
     pub(super) fn changed(&self) -> Vec<PathBuf> {
         let is_changed = |file: &&Copy| !is_as(&self.private.join(&file.below_home), file.bytes.as_deref());
-        self.files.iter().filter(is_changed).map(|file| file.below_home.clone()).collect()
+        self.files
+            .iter()
+            .filter(is_changed)
+            .map(|file| file.below_home.clone())
+            .collect()
     }
 }
 
@@ -81,6 +93,9 @@ mod tests {
         fs::remove_file(private.path().join("a/replaced")).unwrap();
         std::os::unix::fs::symlink("/dev/zero", private.path().join("a/replaced")).unwrap();
         fs::write(private.path().join("made"), "").unwrap();
-        assert_eq!(copies.changed(), ["removed", "a/replaced", "made"].map(PathBuf::from));
+        assert_eq!(
+            copies.changed(),
+            ["removed", "a/replaced", "made"].map(PathBuf::from)
+        );
     }
 }

@@ -4,9 +4,19 @@ use super::*;
 
 fn git(directory: &Path, words: &[&str]) {
     let mut command = Command::new("git");
-    command.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words);
-    let output = command.current_dir(directory).env("HOME", directory).output().unwrap();
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    command
+        .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+        .args(words);
+    let output = command
+        .current_dir(directory)
+        .env("HOME", directory)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{words:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 fn path(text: &str) -> TreePath {
@@ -41,13 +51,23 @@ fn prepared_index_knows_tracked_and_untracked_files() {
         let made = prepared(project.path(), None).unwrap();
         assert!(asks(&made.bytes), "{format}");
         assert_eq!(made.doubtful, [path("one/new"), path("other")], "{format}");
-        let names = Index::of_bytes(made.bytes).unwrap().untracked_names().unwrap();
-        let mut names: Vec<String> = names.into_iter().map(|name| String::from_utf8(name).unwrap()).collect();
+        let names = GitIndex::of_bytes(made.bytes).unwrap().untracked_names().unwrap();
+        let mut names: Vec<String> = names
+            .into_iter()
+            .map(|name| String::from_utf8(name).unwrap())
+            .collect();
         names.sort();
         names.dedup();
-        assert_eq!(names, ["one", "one/new", "one/two", "other", "other/secret"], "{format}");
+        assert_eq!(
+            names,
+            ["one", "one/new", "one/two", "other", "other/secret"],
+            "{format}"
+        );
         // The repository's own index is as it was.
-        assert!(!asks(&fs::read(project.path().join(".git/index")).unwrap()), "{format}");
+        assert!(
+            !asks(&fs::read(project.path().join(".git/index")).unwrap()),
+            "{format}"
+        );
     }
 }
 
@@ -59,7 +79,10 @@ fn prepared_index_names_nothing_hidden() {
     for rule in rules {
         let made = prepared(project.path(), Some(&Rules::new(vec![rule]).unwrap())).unwrap();
         assert!(asks(&made.bytes));
-        assert_eq!(Index::of_bytes(made.bytes).unwrap().untracked_names(), Some(Vec::new()));
+        assert_eq!(
+            GitIndex::of_bytes(made.bytes).unwrap().untracked_names(),
+            Some(Vec::new())
+        );
     }
 }
 
@@ -69,8 +92,14 @@ fn preparation_that_was_stopped_makes_nothing() {
     let index = fs::read(project.path().join(".git/index")).unwrap();
     let stop = GitStop::default();
     stop.stop();
-    let made =
-        PreparedIndex::make(project.path(), &index, SystemTime::now(), SnapshotId::of(b"s"), None, &stop);
+    let made = PreparedIndex::make(
+        project.path(),
+        &index,
+        SystemTime::now(),
+        SnapshotId::of(b"s"),
+        None,
+        &stop,
+    );
     assert!(made.is_err());
 }
 
@@ -81,7 +110,10 @@ fn filters_of_the_user_are_not_started() {
     fs::write(project.path().join(".git/info/attributes"), "* filter=own\n").unwrap();
     for part in ["clean", "smudge", "process"] {
         let command = format!("touch {}; cat", started.display());
-        git(project.path(), &["config", &format!("filter.own.{part}"), &command]);
+        git(
+            project.path(),
+            &["config", &format!("filter.own.{part}"), &command],
+        );
     }
     git(project.path(), &["config", "filter.own.required", "true"]);
     fs::write(project.path().join("one/a"), "edited").unwrap();
@@ -109,4 +141,8 @@ fn only_large_repositories_are_worth_asking() {
     assert!(!is_large(&header(9_999)));
     assert!(!is_large(b"DIRC"));
     assert!(!is_large(&[0xff; 12]));
+    assert_eq!(
+        [0, 639_999, 640_000, 1_600_000].map(is_large_by_size),
+        [Some(false), Some(false), None, Some(true)]
+    );
 }

@@ -1,9 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use avfs_testkit::Dice;
-use avfs_tree::{Base, Kind, validate};
+use avfs_tree::{BaseTree, InodeKind, validate};
 
 use super::*;
+use crate::error::FileError;
 use crate::record::{Head, VaultRecord};
 use crate::{Store, Vault, VaultName};
 
@@ -19,7 +20,9 @@ struct Fork {
 
 impl Fork {
     fn new(steps: &str) -> Fork {
-        let vault = Store::in_memory().create_vault(&VaultName::new("main").unwrap()).unwrap();
+        let vault = Store::in_memory()
+            .create_vault(&VaultName::new("main").unwrap())
+            .unwrap();
         let empty = vault.record().unwrap().0;
         let start = Fork { vault, base: empty };
         let base = start.side(steps);
@@ -29,21 +32,36 @@ impl Fork {
     /// The state that one side makes of the base.
     fn side(&self, steps: &str) -> VaultRecord {
         let open = OpenVault::scratch(self.vault.clone(), self.base.clone()).unwrap();
-        steps.split(", ").filter(|step| !step.is_empty()).for_each(|step| {
-            // A random step may be one that cannot be done.
-            let _ = perform(&open, step);
-        });
+        steps
+            .split(", ")
+            .filter(|step| !step.is_empty())
+            .for_each(|step| {
+                // A random step may be one that cannot be done.
+                let _ = perform(&open, step);
+            });
         self.stored(open.tree().freeze().unwrap().base())
     }
 
-    fn stored(&self, base: &Base) -> VaultRecord {
-        let deed = self.vault.deed("test", "", None);
-        let snapshot = self.vault.store().put_snapshot(base.root.clone(), Vec::new(), &deed).unwrap();
-        let head = Head { snapshot, inodes: base.inodes, journal: 0, conflicts: None };
-        VaultRecord { head, ..self.base.clone() }
+    fn stored(&self, base: &BaseTree) -> VaultRecord {
+        let logged = self.vault.logged("test", "", None);
+        let snapshot = self
+            .vault
+            .store()
+            .put_snapshot(base.root.clone(), Vec::new(), &logged)
+            .unwrap();
+        let head = Head {
+            snapshot,
+            inodes: base.inodes,
+            journal: 0,
+            conflicts: None,
+        };
+        VaultRecord {
+            head,
+            ..self.base.clone()
+        }
     }
 
-    fn base_of(&self, record: &VaultRecord) -> Base {
+    fn base_of(&self, record: &VaultRecord) -> BaseTree {
         self.vault.base_of(&record.head).unwrap()
     }
 
@@ -58,7 +76,7 @@ impl Fork {
         let (base, given) = (self.base_of(&self.base), self.base_of(ours));
         match bring_onto(&onto, base, given) {
             Ok(()) => Ok(self.stored(onto.tree().freeze().unwrap().base())),
-            Err(Error::Overtaken { path: Some(path), .. }) => Err(path.to_string()),
+            Err(Error::File(FileError::Overtaken { path: Some(path), .. })) => Err(path.to_string()),
             Err(error) => panic!("{error}"),
         }
     }
@@ -71,13 +89,17 @@ impl Fork {
         while let Some(at) = pending.pop() {
             let attr = open.stat(&at).unwrap();
             let what = match attr.kind {
-                Kind::Directory => {
+                InodeKind::Directory => {
                     pending.extend(open.children(&at).unwrap());
                     format!("{:o}/", attr.meta.mode)
                 }
                 _ => {
                     numbers.entry(attr.ino.0).or_default().insert(at.to_string());
-                    format!("{:o} {}", attr.meta.mode, String::from_utf8_lossy(&open.read(&at).unwrap()))
+                    format!(
+                        "{:o} {}",
+                        attr.meta.mode,
+                        String::from_utf8_lossy(&open.read(&at).unwrap())
+                    )
                 }
             };
             shown.entries.insert(at.to_string(), what);
@@ -96,7 +118,11 @@ struct Shown {
 
 impl Shown {
     fn group(&self, at: &str) -> BTreeSet<String> {
-        self.groups.iter().find(|group| group.contains(at)).cloned().unwrap_or_default()
+        self.groups
+            .iter()
+            .find(|group| group.contains(at))
+            .cloned()
+            .unwrap_or_default()
     }
 }
 
@@ -120,7 +146,10 @@ fn check(base: &str, ours: &str, theirs: &str, expect: &str) {
         Err(met) => format!("met at {met}"),
         Ok(merged) => {
             let entries = fork.shown(&merged).entries;
-            let shown = entries.iter().filter(|(at, _)| *at != "/").map(|(at, what)| format!("{at} {what}"));
+            let shown = entries
+                .iter()
+                .filter(|(at, _)| *at != "/")
+                .map(|(at, what)| format!("{at} {what}"));
             shown.collect::<Vec<_>>().join(", ")
         }
     };
@@ -129,10 +158,25 @@ fn check(base: &str, ours: &str, theirs: &str, expect: &str) {
 
 #[test]
 fn different_files_are_both_there() {
-    check("write /a 1, write /b 1", "write /a 2", "write /b 3", "/a 644 2, /b 644 3");
-    check("mkdir /d", "write /d/x 1", "write /d/y 2", "/d 755/, /d/x 644 1, /d/y 644 2");
+    check(
+        "write /a 1, write /b 1",
+        "write /a 2",
+        "write /b 3",
+        "/a 644 2, /b 644 3",
+    );
+    check(
+        "mkdir /d",
+        "write /d/x 1",
+        "write /d/y 2",
+        "/d 755/, /d/x 644 1, /d/y 644 2",
+    );
     check("write /a 1", "rm /a", "write /b 2", "/b 644 2");
-    check("mkdir /d, write /d/f 1", "mv /d /e", "write /g 2", "/e 755/, /e/f 644 1, /g 644 2");
+    check(
+        "mkdir /d, write /d/f 1",
+        "mv /d /e",
+        "write /g 2",
+        "/e 755/, /e/f 644 1, /g 644 2",
+    );
     check("write /a 1", "rm /a", "rm /a", "");
 }
 
@@ -149,7 +193,12 @@ fn one_file_is_not() {
 fn nothing_is_put_into_what_the_other_side_removed() {
     check("mkdir /d", "write /d/x 1", "rm /d", "met at /d");
     check("mkdir /d", "rm /d", "write /d/x 1", "met at /d");
-    check("mkdir /d, mkdir /d/e", "write /d/e/x 1", "mv /d /f", "met at /d/e");
+    check(
+        "mkdir /d, mkdir /d/e",
+        "write /d/e/x 1",
+        "mv /d /f",
+        "met at /d/e",
+    );
     check("mkdir /d", "rm /d, write /d file", "write /d/x 1", "met at /d");
 }
 
@@ -178,9 +227,16 @@ fn what_was_moved_keeps_its_number() {
     let ours = fork.side("mv /d /e, rm /e/g, write /e/f 2, mv /a /b");
     let merged = fork.merged(&ours, &fork.side("write /other 3")).unwrap();
     let entries = fork.shown(&merged).entries;
-    assert_eq!(entries.keys().map(String::as_str).collect::<Vec<_>>(), ["/", "/b", "/e", "/e/f", "/other"]);
+    assert_eq!(
+        entries.keys().map(String::as_str).collect::<Vec<_>>(),
+        ["/", "/b", "/e", "/e/f", "/other"]
+    );
     for (from, to) in [("/d", "/e"), ("/d/f", "/e/f"), ("/a", "/b")] {
-        assert_eq!(fork.number(&merged, to), fork.number(&fork.base, from), "{from} to {to}");
+        assert_eq!(
+            fork.number(&merged, to),
+            fork.number(&fork.base, from),
+            "{from} to {to}"
+        );
     }
 }
 
@@ -209,12 +265,16 @@ fn check_random(seed: u64) -> bool {
     let (before, ours, theirs) = (steps(15), steps(5), steps(2));
     let fork = Fork::new(&before);
     let (our_state, their_state) = (fork.side(&ours), fork.side(&theirs));
-    let Ok(merged) = fork.merged(&our_state, &their_state) else { return false };
+    let Ok(merged) = fork.merged(&our_state, &their_state) else {
+        return false;
+    };
     let story = format!("seed {seed}: {before} | {ours} | {theirs}");
     let [base, ours, theirs, found] =
         [&fork.base, &our_state, &their_state, &merged].map(|record| fork.shown(record));
-    let all: BTreeSet<&String> =
-        [&base, &ours, &theirs].iter().flat_map(|shown| shown.entries.keys()).collect();
+    let all: BTreeSet<&String> = [&base, &ours, &theirs]
+        .iter()
+        .flat_map(|shown| shown.entries.keys())
+        .collect();
     for at in all {
         let side = |shown: &Shown| (shown.entries.get(at).cloned(), shown.group(at));
         let (was, our, their) = (side(&base), side(&ours), side(&theirs));
@@ -231,5 +291,8 @@ fn check_random(seed: u64) -> bool {
 fn random_changes_of_two_sides_are_all_there_or_refused() {
     let start = Dice::fresh_seed() % 1_000_000_000;
     let done = (start..start + 1_000).filter(|seed| check_random(*seed)).count();
-    assert!((100..980).contains(&done), "{done} of 1000 from seed {start} were brought together");
+    assert!(
+        (100..980).contains(&done),
+        "{done} of 1000 from seed {start} were brought together"
+    );
 }

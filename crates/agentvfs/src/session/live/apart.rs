@@ -1,28 +1,30 @@
-//! Commands of a session that take an approval: they run apart from its shell, from values that a person saw.
+//! Commands of a session that need an approval: they run outside of its shell, with the values that a person
+//! saw.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use avfs_exec::launch::Run;
-use avfs_exec::session::{Turn, TurnEnd};
-use avfs_exec::{Bubblewrap, Cancel, Capabilities, Event, LaunchError, Launcher};
+use avfs_exec::launch::LaunchRequest;
+use avfs_exec::session::{ShellTurn, TurnEnd};
+use avfs_exec::{Cancel, Capabilities, LaunchError, Launcher, RunEvent};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::{Live, READING};
-use crate::exec::places::{RUNS, RunDirectory};
-use crate::exec::{ExecRequest, Failed, Permit, RunResult, show_door};
+use crate::exec::core::RunCore;
+use crate::exec::{Permit, RunError, RunSpec, sandbox_builder, show_door};
+use crate::run_directory::{RUNS, RunDirectory};
 use crate::session::values::{self, Values};
 
-/// More of what the shell holds than this is not looked at.
+/// A longer listing of the shell's values is ignored.
 const VALUES_BYTES: usize = 1 << 20;
 
 impl Live {
-    /// Takes the values that the shell tells into a request, which then needs the shell no more. If they cannot be had,
-    /// the command has the environment of the start.
-    pub(super) fn fix_values(&mut self, request: &mut ExecRequest) {
+    /// Copies the values that the shell reports into a request, which then no longer needs the shell. If they
+    /// are unavailable, the command has the environment of the start.
+    pub(super) fn fix_values(&mut self, request: &mut RunSpec) {
         let text = values::question(&request.command);
-        let turn = Turn {
+        let turn = ShellTurn {
             text: &text,
             stdin: None,
             timeout: Some(READING),
@@ -40,40 +42,50 @@ impl Live {
         request.left_out = left_out;
     }
 
-    /// Runs a command that takes an approval: in a sandbox and a shell of its own, which nothing in the shell of the
-    /// session reaches, from the values and the directory that the person saw. What it does to its shell ends with it.
+    /// Runs a command that needs an approval: in a separate sandbox and shell, which the shell of the session
+    /// cannot affect, with the values and the directory that the person saw. Its changes to its shell end
+    /// with it.
     pub(super) fn run_apart(
         &mut self,
-        request: &ExecRequest,
+        core: &mut RunCore<'_>,
+        request: &RunSpec,
         permit: &Permit,
         cwd: &Path,
         caller: &UnixStream,
-        events: &mut dyn FnMut(Event<'_>),
-        result: &mut RunResult,
-    ) -> Result<(), Failed> {
-        let (before, seq) = self.begin(request, permit, result)?;
+        events: &mut dyn FnMut(RunEvent<'_>),
+    ) -> Result<(), RunError> {
+        let before = self.begin(core, request, permit)?;
         // The ports of the session lead to its shell.
-        let granted = Capabilities { published: Vec::new(), ..self.granted.clone() };
+        let granted = Capabilities {
+            published: Vec::new(),
+            ..self.granted.clone()
+        };
         // In the home of the session, the agent may have left settings of the programs that are run.
-        let directory = RunDirectory::make(self.vault.store(), RUNS, &result.run)?;
-        let home = self.vault.home_view(request, granted.write, directory.place(), &self.report)?;
+        let directory = RunDirectory::make(self.vault.store(), RUNS, &core.outcome.run)?;
+        let home = self
+            .vault
+            .runs()
+            .home_view(request, granted.write, directory.place(), &self.report)?;
         let place = self.workspace.mountpoint();
-        let mut plan = self.vault.plan(request, &place, cwd, &granted, before, home.as_ref())?;
+        let shown = (home.as_ref(), self.root.as_ref());
+        let mut plan = self
+            .vault
+            .runs()
+            .plan(request, &place, cwd, &granted, before.snapshot, shown)?;
         if self.door.is_some() {
             show_door(&mut plan, &self.workspace.door_place());
         }
         let launched = launch_for(caller, |cancel| {
-            let bubblewrap = Bubblewrap::new(self.inside.clone());
-            bubblewrap.launch(Run::new(&plan, request.input(), cancel, events))
+            let place = (Some(&self.workspace), self.root.as_ref());
+            let builder = sandbox_builder(&self.vault, request, self.inside.clone(), place)?;
+            builder.launch(LaunchRequest::new(&plan, request.input(), cancel, events))
         });
         drop(home);
         drop(directory);
-        let outcome = launched.map_err(|error| {
-            result.audit_head = self.vault.note_failure(request, result, &permit.decision).ok();
-            Failed::Launch(error)
-        })?;
-        result.take(&outcome);
-        self.finish(request, permit, (before, seq), result)
+        let outcome = launched.inspect_err(|_| core.record_failure(request, &permit.decision))?;
+        core.outcome.isolation = Some(outcome.isolation.to_string());
+        core.outcome.process = Some(outcome.into());
+        self.finish(core, request, permit, before)
     }
 }
 
@@ -87,7 +99,10 @@ fn launch_for<T>(
     let (done, ended) = UnixStream::pair().map_err(system("making a socket"))?;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut fds = [PollFd::new(caller, PollFlags::RDHUP), PollFd::new(&ended, PollFlags::RDHUP)];
+            let mut fds = [
+                PollFd::new(caller, PollFlags::RDHUP),
+                PollFd::new(&ended, PollFlags::RDHUP),
+            ];
             while let Err(Errno::INTR) = poll(&mut fds, None) {}
             if !fds[0].revents().is_empty() {
                 cancel.cancel();

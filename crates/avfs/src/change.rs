@@ -11,8 +11,8 @@ use crate::view::View;
 /// How many bytes of paths the history holds for one command.
 const DETAIL_MAX: usize = 1000;
 
-/// What came of a change.
-pub struct Changed {
+/// The result of a change.
+pub struct ChangeResult {
     vault: Vault,
     saved: Option<Saved>,
 }
@@ -40,26 +40,30 @@ impl Context<'_> {
         verb: &str,
         detail: &str,
         edit: impl FnMut(&OpenVault) -> Result<T>,
-    ) -> Result<(T, Changed)> {
+    ) -> Result<(T, ChangeResult)> {
         let vault = self.vault()?;
         let (value, saved) = vault.change(verb, detail, edit)?;
-        Ok((value, Changed { vault, saved }))
+        Ok((value, ChangeResult { vault, saved }))
     }
 
-    /// The same for a change that takes something away: on a full disk it is done with the room that is kept for that.
+    /// The same for a change that deletes something: on a full disk it uses the space that is reserved for
+    /// deletions.
     pub fn remove<T>(
         &self,
         verb: &str,
         detail: &str,
         mut edit: impl FnMut(&OpenVault) -> Result<T, Error>,
-    ) -> Result<(T, Changed)> {
+    ) -> Result<(T, ChangeResult)> {
         let vault = self.vault()?;
-        let (value, saved) = vault.store().making_room(|| vault.change(verb, detail, &mut edit))?;
-        Ok((value, Changed { vault, saved }))
+        let (value, saved) = vault
+            .store()
+            .maintenance()
+            .making_room(|| vault.change(verb, detail, &mut edit))?;
+        Ok((value, ChangeResult { vault, saved }))
     }
 }
 
-impl Changed {
+impl ChangeResult {
     pub fn body(&self) -> ChangedBody {
         ChangedBody {
             snapshot: self.saved.as_ref().map(|saved| saved.snapshot.to_string()),
@@ -67,7 +71,7 @@ impl Changed {
         }
     }
 
-    /// The state that the change left behind, whatever others have done since.
+    /// The state after the change, ignoring later changes by other processes.
     pub fn view(&self) -> Result<View> {
         let snapshot = match &self.saved {
             Some(saved) => saved.snapshot,
@@ -77,7 +81,10 @@ impl Changed {
     }
 
     pub fn paths_body(&self, paths: &[TreePath]) -> PathsBody {
-        PathsBody { paths: paths.iter().map(PathField::from).collect(), changed: self.body() }
+        PathsBody {
+            paths: paths.iter().map(PathField::from).collect(),
+            changed: self.body(),
+        }
     }
 }
 

@@ -1,81 +1,32 @@
 //! The command line as a whole: global flags, help, and how arguments are read.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use clap::builder::{StyledStr, Styles};
-use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::{Command, CommonCommand};
 use crate::exit::ExitStatus;
-use crate::printer::{HEADING, Manner};
-use crate::settings::ColorWhen;
+use crate::global_args::{ColorArg, GlobalArgs};
+use crate::printer::HEADING;
 
 /// Workspaces for AI agents: fork, change, compare, keep or undo
 ///
 /// A vault is a durable, writable workspace. Every change leaves a snapshot, a fork costs nothing until it
 /// is changed, and nothing touches your own files until you export it.
 #[derive(Debug, Parser)]
-#[command(name = "avfs", version, arg_required_else_help = true, disable_help_subcommand = false)]
+#[command(
+    name = "avfs",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = false
+)]
 pub struct Cli {
     #[command(flatten)]
     pub global: GlobalArgs,
     #[command(subcommand)]
     pub command: Command,
-}
-
-#[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Global options")]
-pub struct GlobalArgs {
-    /// Work on this vault [env: AVFS_VAULT]
-    #[arg(long, global = true, value_name = "NAME")]
-    pub vault: Option<String>,
-
-    /// The store's directory [env: AVFS_HOME]
-    #[arg(long, global = true, value_name = "DIR")]
-    pub home: Option<PathBuf>,
-
-    /// Print one JSON object on standard output, errors included
-    #[arg(long, global = true)]
-    pub json: bool,
-
-    /// Colour: auto is on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_name = "WHEN")]
-    pub color: Option<ColorArg>,
-
-    /// Say nothing but data and errors
-    #[arg(short, long, global = true)]
-    pub quiet: bool,
-
-    /// Print long output to the terminal itself [env: AVFS_PAGER, PAGER]
-    #[arg(long, global = true)]
-    pub no_pager: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ColorArg {
-    Auto,
-    Always,
-    Never,
-}
-
-impl ColorArg {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ColorArg::Auto => "auto",
-            ColorArg::Always => "always",
-            ColorArg::Never => "never",
-        }
-    }
-
-    fn when(self) -> ColorWhen {
-        match self {
-            ColorArg::Auto => ColorWhen::Auto,
-            ColorArg::Always => ColorWhen::Always,
-            ColorArg::Never => ColorWhen::Never,
-        }
-    }
 }
 
 /// The headings of the top-level help, in the order in which a newcomer needs them.
@@ -87,6 +38,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "status",
             "tasks",
             "task",
+            #[cfg(feature = "review")]
             "review",
             "apply",
             "discard",
@@ -95,18 +47,39 @@ const GROUPS: &[(&str, &[&str])] = &[
             "compare",
             "workspace",
             "project",
-            "setup",
             "profiles",
         ],
     ),
-    ("Vaults", &["vault"]),
-    ("Files", &["ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree"]),
+    ("Vaults", &["vault", "image"]),
+    (
+        "Files",
+        &[
+            "ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree",
+        ],
+    ),
     (
         "Versions",
-        &["checkpoint", "log", "diff", "checkout", "revert", "undo", "redo", "merge", "conflicts", "resolve"],
+        &[
+            "checkpoint",
+            "log",
+            "diff",
+            "checkout",
+            "revert",
+            "undo",
+            "redo",
+            "merge",
+            "conflicts",
+            "resolve",
+        ],
     ),
     ("Search", &["grep", "find", "search"]),
-    ("Running commands", &["exec", "session", "approvals", "proxy", "policy"]),
+    (
+        "Running commands",
+        &["exec", "session", "approvals", "proxy", "policy"],
+    ),
+    ("Agents", &["quickstart", "setup", "mcp", "hook"]),
+    #[cfg(feature = "server")]
+    ("Server", &["serve", "token", "sandbox"]),
     ("Rules", &["rules", "label"]),
     ("Mounts", &["mount", "unmount", "mounts", "doctor"]),
     ("In and out", &["import", "export"]),
@@ -126,7 +99,10 @@ impl Cli {
         };
         let arguments: Vec<OsString> = arguments.collect();
         if let Some(common) = Common::read(&arguments) {
-            return Ok(Cli { global: common.global, command: common.command.into() });
+            return Ok(Cli {
+                global: common.global,
+                command: common.command.into(),
+            });
         }
         let mut command = Cli::definition().color(choice);
         let matches = command.try_get_matches_from_mut(arguments)?;
@@ -141,8 +117,8 @@ impl Cli {
     }
 }
 
-/// The commands that programs give again and again, by their own definitions alone: that of all commands takes longer to
-/// make than some of them take to run.
+/// The commands that programs call over and over, with only their own definitions: building the definition of
+/// all commands takes longer than some of them take to run.
 #[derive(Debug, Parser)]
 #[command(name = "avfs")]
 struct Common {
@@ -155,14 +131,19 @@ struct Common {
 impl Common {
     /// Nothing if it is not plainly one of them: help and mistakes are for the whole definition.
     fn read(arguments: &[OsString]) -> Option<Common> {
-        let named = arguments.iter().any(|word| CommonCommand::NAMES.iter().any(|name| word == name));
+        let named = arguments
+            .iter()
+            .any(|word| CommonCommand::NAMES.iter().any(|name| word == name));
         named.then(|| Common::try_parse_from(arguments).ok()).flatten()
     }
 }
 
-const STYLES: Styles = Styles::styled().header(HEADING).usage(HEADING).literal(anstyle::Style::new().bold());
+const STYLES: Styles = Styles::styled()
+    .header(HEADING)
+    .usage(HEADING)
+    .literal(anstyle::Style::new().bold());
 
-/// clap knows one list of subcommands; ours is long enough to need headings.
+/// clap supports one list of subcommands; ours is long enough to need headings.
 fn top_template(command: &clap::Command) -> StyledStr {
     let mut text = StyledStr::new();
     let bold = STYLES.get_literal();
@@ -176,7 +157,9 @@ fn top_template(command: &clap::Command) -> StyledStr {
         }
         text.push("\n");
     }
-    text.push(&format!("{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}"));
+    text.push(&format!(
+        "{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}"
+    ));
     text
 }
 
@@ -199,59 +182,73 @@ fn exit_statuses() -> StyledStr {
     text
 }
 
-/// The flags that decide how a mistake in the arguments is told, read before the arguments are understood.
-/// A value that looks like a flag (`-m --json`) is taken for one: only the shape of an error depends on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EarlyFlags {
-    pub color: Option<ColorArg>,
-    pub json: bool,
-    pub quiet: bool,
-    pub no_pager: bool,
-}
-
-impl EarlyFlags {
-    pub fn scan(arguments: impl Iterator<Item = OsString>) -> EarlyFlags {
-        let mut flags = EarlyFlags::default();
-        let mut arguments = arguments.take_while(|argument| argument != "--");
-        while let Some(argument) = arguments.next() {
-            match argument.to_str() {
-                Some("--json") => flags.json = true,
-                Some("-q" | "--quiet") => flags.quiet = true,
-                Some("--no-pager") => flags.no_pager = true,
-                Some("--color") => flags.color = arguments.next().as_deref().and_then(color_named),
-                Some(text) if text.starts_with("--color=") => {
-                    flags.color = color_named(OsStr::new(&text["--color=".len()..]));
-                }
-                _ => {}
-            }
-        }
-        flags
-    }
-
-    pub fn manner(self) -> Manner {
-        let color = self.color.map_or(ColorWhen::Auto, ColorArg::when);
-        Manner { color, json: self.json, quiet: self.quiet, paged: !self.no_pager }
-    }
-}
-
-fn color_named(name: &OsStr) -> Option<ColorArg> {
-    ColorArg::from_str(name.to_str()?, false).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::global_args::EarlyFlags;
 
     #[test]
     fn the_definition_is_sound() {
         Cli::definition().debug_assert();
     }
 
+    /// The words of an example as a shell reads them, up to the end of the first command of the line; `None`
+    /// if it contains more than words.
+    fn typed(line: &str) -> Option<Vec<String>> {
+        let line = line.split("    ").next().unwrap_or(line).trim();
+        if !line.starts_with("avfs ") || line.contains('$') {
+            return None;
+        }
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for c in line.chars() {
+            match (quote, c) {
+                (Some(open), c) if c == open => quote = None,
+                (None, '\'' | '"') => {
+                    quote = Some(c);
+                    word.get_or_insert_default();
+                }
+                (None, '|' | '&' | '>' | '<') => break,
+                (None, ' ') => words.extend(word.take()),
+                (_, c) => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word);
+        Some(words)
+    }
+
+    #[test]
+    fn examples_can_be_typed() {
+        let mut read = 0;
+        let mut all: Vec<clap::Command> = vec![Cli::command()];
+        while let Some(command) = all.pop() {
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let examples = help.split("Examples:\n").nth(1).unwrap_or_default();
+            for words in examples.lines().filter_map(typed) {
+                let outcome = Cli::try_parse_from(&words);
+                assert!(
+                    outcome.is_ok(),
+                    "{}: {words:?}: {}",
+                    command.get_name(),
+                    outcome.unwrap_err()
+                );
+                read += 1;
+            }
+            all.extend(command.get_subcommands().cloned());
+        }
+        assert!(read > 200, "{read}");
+    }
+
     #[test]
     fn every_command_has_examples() {
         fn check(command: &clap::Command) {
             if command.get_subcommands().next().is_none() {
-                let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                let examples = command
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
                 assert!(examples.contains("Examples:\n  "), "{}", command.get_name());
             }
             command.get_subcommands().for_each(check);
@@ -272,15 +269,23 @@ mod tests {
             let common = Common::read(&words).expect(line);
             let matches = Cli::definition().try_get_matches_from(words).expect(line);
             let whole = Cli::from_arg_matches(&matches).expect(line);
-            let common = Cli { global: common.global, command: common.command.into() };
+            let common = Cli {
+                global: common.global,
+                command: common.command.into(),
+            };
             assert_eq!(format!("{common:?}"), format!("{whole:?}"));
         }
     }
 
     #[test]
-    fn what_is_no_common_command_is_left_to_the_whole_definition() {
-        for line in ["avfs ls exec", "avfs exec --help", "avfs exec --nonsense", "avfs help exec", "avfs ls"]
-        {
+    fn uncommon_command_is_left_to_the_whole_definition() {
+        for line in [
+            "avfs ls exec",
+            "avfs exec --help",
+            "avfs exec --nonsense",
+            "avfs help exec",
+            "avfs ls",
+        ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert!(Common::read(&words).is_none(), "{line}");
         }
@@ -319,7 +324,7 @@ mod tests {
     #[test]
     fn lines_with_a_mistake_are_refused() {
         for line in [
-            "avfs ls ..",
+            "avfs ls a/../b",
             "avfs cat",
             "avfs cat a --lines 1:2 --bytes 1:2",
             "avfs vault fork web fix --count 0",
@@ -350,7 +355,9 @@ mod tests {
     #[test]
     fn every_command_takes_rules_or_is_listed_with_its_reason() {
         let page = include_str!("../../../docs/cli.md");
-        let (_, rest) = page.split_once("These commands do not take them").expect("the list of the page");
+        let (_, rest) = page
+            .split_once("These commands do not take them")
+            .expect("the list of the page");
         let list = rest.split_once("\n## ").map_or(rest, |(list, _)| list);
         let items = list.lines().filter_map(|line| line.strip_prefix("- "));
         let mut listed: Vec<&str> = Vec::new();
@@ -366,8 +373,11 @@ mod tests {
                 .iter()
                 .all(|flag| command.get_arguments().any(|argument| argument.get_id() == flag))
         };
-        let mut without: Vec<&str> =
-            all.iter().filter(|(_, command)| !takes(command)).map(|(words, _)| words.as_str()).collect();
+        let mut without: Vec<&str> = all
+            .iter()
+            .filter(|(_, command)| !takes(command))
+            .map(|(words, _)| words.as_str())
+            .collect();
         listed.sort_unstable();
         without.sort_unstable();
         assert_eq!(listed, without);
@@ -386,13 +396,21 @@ mod tests {
     #[test]
     fn early_flags_are_seen_in_any_place_before_a_double_dash() {
         let scan = |line: &str| EarlyFlags::scan(line.split(' ').map(OsString::from));
-        let json = EarlyFlags { json: true, ..EarlyFlags::default() };
+        let json = EarlyFlags {
+            json: true,
+            ..EarlyFlags::default()
+        };
         assert_eq!(scan("nonsense --json"), json);
         assert_eq!(scan("write f -- --json"), EarlyFlags::default());
         assert_eq!(scan("--color=never ls").color, Some(ColorArg::Never));
         assert_eq!(
             scan("ls --color always -q --no-pager"),
-            EarlyFlags { color: Some(ColorArg::Always), json: false, quiet: true, no_pager: true }
+            EarlyFlags {
+                color: Some(ColorArg::Always),
+                json: false,
+                quiet: true,
+                no_pager: true
+            }
         );
         assert_eq!(scan("--color pink").color, None);
     }

@@ -1,4 +1,4 @@
-//! The commands, one module each: its arguments and what it does.
+//! The commands, one module each: its arguments and its implementation.
 //!
 //! A command resolves its arguments, acts through the library, reports through the printer, and returns the
 //! status to end with.
@@ -30,12 +30,16 @@ mod fork;
 mod fsck;
 mod gc;
 mod grep;
+mod hook;
+mod image;
 mod import;
 mod label;
 mod ln;
 mod log;
 mod ls;
+mod mcp;
 mod merge;
+mod missing;
 mod mkdir;
 mod mount;
 mod mounts;
@@ -46,15 +50,19 @@ mod profiles;
 mod project;
 mod proxy;
 mod prune;
+mod quickstart;
 mod quota;
 mod redo;
 mod resolve;
 mod revert;
+#[cfg(feature = "review")]
 mod review;
 mod rm;
 mod rules;
 mod run;
 mod search;
+#[cfg(feature = "server")]
+mod serve;
 mod session;
 mod setup;
 mod stat;
@@ -63,6 +71,8 @@ mod status;
 mod sync;
 mod task;
 mod tasks;
+#[cfg(feature = "server")]
+mod token;
 mod touch;
 mod transferred;
 mod tree;
@@ -77,15 +87,19 @@ pub use exec::through_door;
 pub use profiles::load as known_profiles;
 
 use crate::cli::Cli;
-use crate::context::{Context, Scope};
+use crate::context::{CommandScope, Context};
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
+#[cfg(feature = "server")]
+use crate::remote::{self, SandboxCommand};
 use crate::rule_args::RuleArgs;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     #[command(subcommand)]
     Vault(vault::VaultCommand),
+    #[command(subcommand)]
+    Image(image::ImageCommand),
     Ls(ls::LsArgs),
     Cat(cat::CatArgs),
     Write(write::WriteArgs),
@@ -117,9 +131,9 @@ pub enum Command {
     Sync(sync::SyncArgs),
     Fork(fork::ForkArgs),
     Compare(compare::CompareArgs),
+    #[cfg(feature = "review")]
     Review(review::ReviewArgs),
-    #[command(subcommand)]
-    Setup(setup::SetupCommand),
+    Setup(setup::SetupArgs),
     #[command(subcommand)]
     Workspace(workspace::WorkspaceCommand),
     Merge(merge::MergeArgs),
@@ -137,15 +151,27 @@ pub enum Command {
     Run(run::RunArgs),
     #[command(subcommand)]
     Profiles(profiles::ProfilesCommand),
-    Exec(exec::ExecArgs),
+    Exec(exec::ExecCommandArgs),
     #[command(subcommand)]
-    Session(session::SessionCommand),
+    Session(session::SessionSubcommand),
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
     #[command(subcommand)]
     Proxy(proxy::ProxyCommand),
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
+    Mcp(mcp::McpArgs),
+    #[cfg(feature = "server")]
+    Serve(serve::ServeArgs),
+    #[cfg(feature = "server")]
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    #[cfg(feature = "server")]
+    #[command(subcommand)]
+    Sandbox(SandboxCommand),
+    #[command(subcommand)]
+    Hook(hook::HookCommand),
+    Quickstart(quickstart::QuickstartArgs),
     Mount(mount::MountArgs),
     Unmount(unmount::UnmountArgs),
     Mounts(mounts::MountsArgs),
@@ -167,9 +193,9 @@ pub enum Command {
 #[derive(Debug, clap::Subcommand)]
 pub enum CommonCommand {
     Run(run::RunArgs),
-    Exec(exec::ExecArgs),
+    Exec(exec::ExecCommandArgs),
     #[command(subcommand)]
-    Session(session::SessionCommand),
+    Session(session::SessionSubcommand),
 }
 
 impl CommonCommand {
@@ -211,6 +237,7 @@ impl Command {
             Command::Search(args) => Some(&args.rules),
             Command::Import(args) => Some(&args.rules),
             Command::Export(args) => Some(&args.rules),
+            Command::Mcp(args) => Some(&args.rules),
             Command::Mount(args) => Some(&args.rules),
             Command::Run(args) => Some(&args.rules),
             Command::Exec(args) => Some(&args.rules),
@@ -220,6 +247,7 @@ impl Command {
             Command::Rules(command) => command.rule_args(),
             Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
+            | Command::Image(_)
             | Command::Undo(_)
             | Command::Redo(_)
             | Command::Tasks(_)
@@ -230,8 +258,9 @@ impl Command {
             | Command::Sync(_)
             | Command::Fork(_)
             | Command::Compare(_)
-            | Command::Review(_)
             | Command::Setup(_)
+            | Command::Hook(_)
+            | Command::Quickstart(_)
             | Command::Workspace(_)
             | Command::Merge(_)
             | Command::Conflicts(_)
@@ -252,25 +281,56 @@ impl Command {
             | Command::Config(_)
             | Command::Completions(_)
             | Command::Man(_) => None,
+            #[cfg(feature = "review")]
+            Command::Review(_) => None,
+            #[cfg(feature = "server")]
+            Command::Serve(_) | Command::Token(_) | Command::Sandbox(_) => None,
         }
+    }
+
+    /// Whether it can only be meant for this machine, whatever the environment says about servers.
+    #[cfg(feature = "server")]
+    pub fn is_about_this_machine(&self) -> bool {
+        matches!(
+            self,
+            Command::Serve(_)
+                | Command::Token(_)
+                | Command::Config(_)
+                | Command::Completions(_)
+                | Command::Man(_)
+                | Command::Doctor(_)
+        )
     }
 }
 
 pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
-    run_within(cli, Scope::Free, out)
+    run_within(cli, CommandScope::Free, out)
 }
 
 /// Runs a command that must not reach further than this.
-pub fn run_within(cli: Cli, scope: Scope, out: &mut Printer) -> Result<ExitStatus> {
+pub fn run_within(cli: Cli, scope: CommandScope, out: &mut Printer) -> Result<ExitStatus> {
     let rules = cli.command.rule_args();
     let vault = cli.global.vault.as_deref();
-    act(&cli, rules, &scope, out).map_err(|error| denied::with_flags(error, rules, vault))
+    let done = act(&cli, rules, &scope, out);
+    let done = match scope {
+        CommandScope::Free => done.map_err(|error| missing::explained(error, out, &cli.global)),
+        // Programs in a sandbox learn nothing about directories of the host.
+        CommandScope::OwnVault(_) => done,
+    };
+    done.map_err(|error| denied::with_flags(error, rules, vault))
 }
 
-fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) -> Result<ExitStatus> {
+fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &CommandScope, out: &mut Printer) -> Result<ExitStatus> {
+    #[cfg(feature = "server")]
+    if let CommandScope::Free = scope
+        && let Some(server) = remote::chosen(&cli.global, &cli.command)
+    {
+        return remote::run(&server, &cli.global, out);
+    }
     let context = |out| Context::load(out, &cli.global, rules).map(|context| context.within(scope));
     match &cli.command {
         Command::Vault(command) => vault::run(&mut context(out)?, command),
+        Command::Image(command) => image::run(&mut context(out)?, command),
         Command::Ls(args) => ls::run(&mut context(out)?, args),
         Command::Cat(args) => cat::run(&mut context(out)?, args),
         Command::Write(args) => write::run(&mut context(out)?, args),
@@ -303,8 +363,9 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Sync(args) => sync::run(&mut context(out)?, args),
         Command::Fork(args) => fork::run(&mut context(out)?, args),
         Command::Compare(args) => compare::run(&mut context(out)?, args),
+        #[cfg(feature = "review")]
         Command::Review(args) => review::run(&mut context(out)?, args),
-        Command::Setup(command) => setup::run(&mut context(out)?, command),
+        Command::Setup(args) => setup::run(&mut context(out)?, args),
         Command::Workspace(command) => workspace::run(&mut context(out)?, command),
         Command::Merge(args) => merge::run(&mut context(out)?, args),
         Command::Conflicts(args) => conflicts::run(&mut context(out)?, args),
@@ -319,6 +380,19 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),
         Command::Approvals(command) => approvals::run(&mut context(out)?, command),
         Command::Policy(command) => policy::run(&mut context(out)?, command),
+        Command::Mcp(args) => mcp::run(&mut context(out)?, args),
+        #[cfg(feature = "server")]
+        Command::Serve(args) => serve::run(&mut context(out)?, args),
+        #[cfg(feature = "server")]
+        Command::Token(command) => token::run(&mut context(out)?, command),
+        #[cfg(feature = "server")]
+        Command::Sandbox(command) => {
+            let context = context(out)?;
+            let home = context.home()?.to_owned();
+            remote::run_here(&home, command, context.out)
+        }
+        Command::Hook(command) => hook::run(&mut context(out)?, command),
+        Command::Quickstart(args) => quickstart::run(&mut context(out)?, args),
         Command::Mount(args) => mount::run(&mut context(out)?, args),
         Command::Unmount(args) => unmount::run(&mut context(out)?, args),
         Command::Mounts(args) => mounts::run(&mut context(out)?, args),

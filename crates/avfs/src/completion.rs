@@ -1,7 +1,7 @@
-//! What a shell completes: commands and flags, and the names that are in the store and around it.
+//! Completions for shells: commands and flags, and the names in the store and around it.
 //!
-//! The scripts of `avfs completions` start this program at every press of Tab, with [`VARIABLE`] set and the words of the
-//! line behind `--`. So it answers fast, makes no store, waits for nobody, and has nothing to say where something is wrong.
+//! The scripts of `avfs completions` start this program at every press of Tab, with [`VARIABLE`] set and the
+//! words of the line after `--`. So it must be fast, creates no store, waits for no lock, and ignores errors.
 
 mod names;
 
@@ -14,13 +14,13 @@ use clap_complete::engine::{
 };
 use clap_complete::env::{CompleteEnv, Shells};
 
-use self::names::Names;
+use self::names::CompletedNames;
 use crate::cli::Cli;
 
-/// Says to a program that a shell asks, and which one it is.
+/// Set if a shell requests completions; its value is the name of the shell.
 pub const VARIABLE: &str = "AVFS_COMPLETE";
 
-/// Answers a shell, if one asks.
+/// Answers a shell, if one requests completions.
 pub fn answer() -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
     let directory = std::env::current_dir().ok();
@@ -32,15 +32,18 @@ pub fn answer() -> Option<ExitCode> {
     }
 }
 
-/// The script that has a shell ask. `None`: it is none that can.
+/// The script with which a shell requests completions. `None`: the shell is not supported.
 pub fn script(shell: &str) -> Option<Vec<u8>> {
     let shells = Shells::builtins();
     let mut script = Vec::new();
-    shells.completer(shell)?.write_registration(VARIABLE, "avfs", "avfs", "avfs", &mut script).ok()?;
+    shells
+        .completer(shell)?
+        .write_registration(VARIABLE, "avfs", "avfs", "avfs", &mut script)
+        .ok()?;
     Some(script)
 }
 
-/// All commands, whose arguments know what they can be.
+/// All commands, with the possible values of their arguments.
 fn definition() -> Command {
     knowing(Cli::definition(), &mut Vec::new())
 }
@@ -48,7 +51,7 @@ fn definition() -> Command {
 fn knowing(command: Command, path: &mut Vec<String>) -> Command {
     let above: Vec<&str> = path.iter().map(String::as_str).collect();
     let command = command.mut_args(|arg| match names_of(&above, &arg) {
-        Some(Names::VaultsAndDirectories) => arg.add(ArgValueCompleter::new(vaults_and_directories)),
+        Some(CompletedNames::VaultsAndDirectories) => arg.add(ArgValueCompleter::new(vaults_and_directories)),
         Some(names) => arg.add(ArgValueCandidates::new(move || names.find(&typed()))),
         None => arg,
     });
@@ -60,37 +63,43 @@ fn knowing(command: Command, path: &mut Vec<String>) -> Command {
     })
 }
 
-/// What an argument of a command names.
-fn names_of(command: &[&str], arg: &Arg) -> Option<Names> {
-    let value = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+/// The kind of names of an argument.
+fn names_of(command: &[&str], arg: &Arg) -> Option<CompletedNames> {
+    let value = arg
+        .get_value_names()
+        .and_then(|names| names.first())
+        .map(|name| name.as_str());
     Some(match (command, arg.get_id().as_str(), value) {
         // Names that are to be given, not found.
         (_, "name" | "new_name", Some("TASK" | "NEW_NAME")) => return None,
-        (_, _, Some("TASK")) => Names::Tasks,
-        (["mount"], "place", _) => Names::VaultsAndDirectories,
-        (["vault", "info" | "use" | "rename" | "export" | "delete"], "name", _) => Names::Vaults,
-        (["vault", "fork"] | ["merge"], "from" | "into", _) => Names::Vaults,
-        ([], "vault", _) | (["stats"], "names", _) => Names::Vaults,
-        (["checkpoint", "show" | "restore" | "delete"], "name" | "names", _) => Names::Checkpoints,
-        (_, _, Some("CHECKPOINT")) => Names::Checkpoints,
-        (["diff"], "words", _) => Names::TasksAndRevisions,
-        (_, _, Some("REV" | "REVISION")) => Names::Revisions,
-        (["run"], "profile", _) | (["profiles", _], "name", _) => Names::Profiles,
-        (["session", _], "id" | "ids", _) => Names::Sessions,
-        (["approvals", _], "id", _) => Names::Approvals,
-        (_, "preset", _) | (["rules", "presets"], "name", _) => Names::Presets,
+        (_, _, Some("TASK")) => CompletedNames::Tasks,
+        (["mount"], "place", _) => CompletedNames::VaultsAndDirectories,
+        (["vault", "info" | "use" | "rename" | "export" | "delete"], "name", _) => CompletedNames::Vaults,
+        (["vault", "fork"] | ["merge"], "from" | "into", _) => CompletedNames::Vaults,
+        ([], "vault", _) | (["stats"], "names", _) => CompletedNames::Vaults,
+        (["checkpoint", "show" | "restore" | "delete"], "name" | "names", _) => CompletedNames::Checkpoints,
+        (_, _, Some("CHECKPOINT")) => CompletedNames::Checkpoints,
+        (["diff"], "words", _) => CompletedNames::TasksAndRevisions,
+        (_, _, Some("REV" | "REVISION")) => CompletedNames::Revisions,
+        (["run"], "profile", _) | (["profiles", _], "name", _) => CompletedNames::Profiles,
+        (["session", _], "id" | "ids", _) => CompletedNames::Sessions,
+        (["approvals", _], "id", _) => CompletedNames::Approvals,
+        (_, "preset", _) | (["rules", "presets"], "name", _) => CompletedNames::Presets,
         _ => return None,
     })
 }
 
 /// The words of the line that is completed.
 fn typed() -> Vec<OsString> {
-    std::env::args_os().skip_while(|word| word != "--").skip(1).collect()
+    std::env::args_os()
+        .skip_while(|word| word != "--")
+        .skip(1)
+        .collect()
 }
 
 fn vaults_and_directories(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
     let start = current.to_string_lossy();
-    let mut found = Names::Vaults.find(&typed());
+    let mut found = CompletedNames::Vaults.find(&typed());
     found.retain(|candidate| candidate.get_value().to_string_lossy().starts_with(&*start));
     found.extend(PathCompleter::dir().complete(current));
     found
@@ -105,28 +114,38 @@ mod tests {
         let mut found = Vec::new();
         collect(&Cli::definition(), &mut Vec::new(), &mut found);
         for (line, names) in [
-            ("review task", Names::Tasks),
-            ("apply task", Names::Tasks),
-            ("discard tasks", Names::Tasks),
-            ("run profile", Names::Profiles),
-            ("vault use name", Names::Vaults),
-            ("checkpoint restore name", Names::Checkpoints),
-            ("cat at", Names::Revisions),
-            ("approvals allow id", Names::Approvals),
-            ("session exec id", Names::Sessions),
+            ("review task", CompletedNames::Tasks),
+            ("apply task", CompletedNames::Tasks),
+            ("discard tasks", CompletedNames::Tasks),
+            ("run profile", CompletedNames::Profiles),
+            ("vault use name", CompletedNames::Vaults),
+            ("checkpoint restore name", CompletedNames::Checkpoints),
+            ("cat at", CompletedNames::Revisions),
+            ("approvals allow id", CompletedNames::Approvals),
+            ("session exec id", CompletedNames::Sessions),
         ] {
             assert!(found.contains(&(line.to_owned(), names)), "{line}: {found:?}");
         }
-        for new in ["run name", "vault create name", "checkpoint save name", "task new name"] {
+        for new in [
+            "run name",
+            "vault create name",
+            "checkpoint save name",
+            "task new name",
+        ] {
             assert!(!found.iter().any(|(line, _)| line == new), "{new} is a new name");
         }
         definition().debug_assert();
     }
 
-    fn collect(command: &Command, path: &mut Vec<String>, found: &mut Vec<(String, Names)>) {
+    fn collect(command: &Command, path: &mut Vec<String>, found: &mut Vec<(String, CompletedNames)>) {
         let above: Vec<&str> = path.iter().map(String::as_str).collect();
         for arg in command.get_arguments() {
-            let line = above.iter().copied().chain([arg.get_id().as_str()]).collect::<Vec<_>>().join(" ");
+            let line = above
+                .iter()
+                .copied()
+                .chain([arg.get_id().as_str()])
+                .collect::<Vec<_>>()
+                .join(" ");
             found.extend(names_of(&above, arg).map(|names| (line, names)));
         }
         for sub in command.get_subcommands() {

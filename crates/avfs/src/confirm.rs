@@ -9,8 +9,8 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Asks on the terminal and takes only `y` or `yes` for yes. Without a terminal, or under `--json`, nobody
-/// can answer: then `--yes` is needed.
+/// Asks on the terminal and accepts only `y` or `yes` as yes. Without a terminal, or under `--json`, an
+/// answer is impossible: then `--yes` is needed.
 pub fn confirm(out: &mut Printer, question: impl Display, yes: bool) -> Result<bool> {
     if yes {
         return Ok(true);

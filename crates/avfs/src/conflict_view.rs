@@ -1,6 +1,6 @@
-//! Both sides of a conflict with what was there before, as lines for people.
+//! Both sides of a conflict with the base, as lines for people.
 
-use agentvfs::apply::{Conflict, ConflictPlace, ConflictSides, SideText};
+use agentvfs::apply::{Conflict, ConflictKind, ConflictPlace, ConflictSides, SideText};
 use agentvfs::patch::{HunkLineKind, LineDiff};
 use bytes::Bytes;
 
@@ -8,12 +8,12 @@ use crate::size::HumanSize;
 
 /// How many unchanged lines are shown around a conflict.
 const CONTEXT: u32 = 3;
-/// How many lines of one side are shown. What is longer is read in an editor.
+/// How many lines of one side are shown. A longer one is read in an editor.
 const LINES_MAX: usize = 400;
 
-/// What a line is about.
+/// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum LineRole {
     /// Where the conflict is.
     Title,
     /// Whose lines follow.
@@ -24,36 +24,41 @@ pub enum Role {
     Task,
 }
 
-/// One line; its text is as it is in the file, to be escaped where it is shown.
+/// One line; its text is unescaped, and must be escaped for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConflictLine {
-    pub role: Role,
+    pub role: LineRole,
     pub text: Bytes,
 }
 
 impl ConflictLine {
-    /// What stands in front of it.
+    /// The sign before it.
     pub fn sign(&self) -> &'static str {
         match self.role {
-            Role::Title | Role::Label => "",
-            Role::Unchanged => "  ",
-            Role::Here => "< ",
-            Role::Base => "| ",
-            Role::Task => "> ",
+            LineRole::Title | LineRole::Label => "",
+            LineRole::Unchanged => "  ",
+            LineRole::Here => "< ",
+            LineRole::Base => "| ",
+            LineRole::Task => "> ",
         }
     }
 }
 
 pub fn conflict_lines(conflict: &Conflict, sides: &ConflictSides) -> Vec<ConflictLine> {
     let places = sides.places(CONTEXT as usize);
-    let mut view = View(Vec::new());
+    let mut view = ConflictLines(Vec::new());
+    // The number of places is reported by their numbers.
+    let kind = match &conflict.kind {
+        ConflictKind::Lines(_) => ConflictKind::Lines(1),
+        kind => kind.clone(),
+    };
     for (index, place) in places.iter().enumerate() {
         view.title(format!(
             "conflict {} of {}, line {}: {}",
             index + 1,
             places.len(),
             place.line,
-            conflict.kind
+            kind
         ));
         view.place(place);
     }
@@ -64,58 +69,74 @@ pub fn conflict_lines(conflict: &Conflict, sides: &ConflictSides) -> Vec<Conflic
     view.0
 }
 
-struct View(Vec<ConflictLine>);
+struct ConflictLines(Vec<ConflictLine>);
 
-impl View {
-    fn push(&mut self, role: Role, text: impl Into<Bytes>) {
-        self.0.push(ConflictLine { role, text: text.into() });
+impl ConflictLines {
+    fn push(&mut self, role: LineRole, text: impl Into<Bytes>) {
+        self.0.push(ConflictLine {
+            role,
+            text: text.into(),
+        });
     }
 
     fn title(&mut self, text: String) {
-        self.push(Role::Title, text);
+        self.push(LineRole::Title, text);
     }
 
-    fn lines(&mut self, role: Role, lines: &[Bytes]) {
-        lines.iter().take(LINES_MAX).for_each(|line| self.push(role, line.clone()));
+    fn lines(&mut self, role: LineRole, lines: &[Bytes]) {
+        lines
+            .iter()
+            .take(LINES_MAX)
+            .for_each(|line| self.push(role, line.clone()));
         if lines.len() > LINES_MAX {
-            self.push(Role::Label, format!("… and {} more lines", lines.len() - LINES_MAX));
+            self.push(
+                LineRole::Label,
+                format!("… and {} more lines", lines.len() - LINES_MAX),
+            );
         }
     }
 
     fn place(&mut self, place: &ConflictPlace) {
-        self.lines(Role::Unchanged, &place.before);
-        for (role, lines) in [(Role::Here, &place.here), (Role::Base, &place.base), (Role::Task, &place.task)]
-        {
+        self.lines(LineRole::Unchanged, &place.before);
+        for (role, lines) in [
+            (LineRole::Here, &place.here),
+            (LineRole::Base, &place.base),
+            (LineRole::Task, &place.task),
+        ] {
             let nothing = if lines.is_empty() { " nothing" } else { "" };
-            self.push(Role::Label, format!("{}:{nothing}", name(role)));
+            self.push(LineRole::Label, format!("{}:{nothing}", name(role)));
             self.lines(role, lines);
         }
-        self.lines(Role::Unchanged, &place.after);
+        self.lines(LineRole::Unchanged, &place.after);
     }
 
-    /// Sides that are not compared line by line: what each of them is, and what one of them changed if the other removed it.
+    /// Sides that are not compared line by line: the kind of each, and the changes of one of them if the
+    /// other was removed.
     fn whole(&mut self, sides: &ConflictSides) {
-        for (role, side) in [(Role::Here, &sides.here), (Role::Base, &sides.base), (Role::Task, &sides.task)]
-        {
-            self.push(Role::Label, format!("{}: {}", name(role), described(side)));
+        for (role, side) in [
+            (LineRole::Here, &sides.here),
+            (LineRole::Base, &sides.base),
+            (LineRole::Task, &sides.task),
+        ] {
+            self.push(LineRole::Label, format!("{}: {}", name(role), described(side)));
         }
         match (&sides.base, &sides.here, &sides.task) {
             (SideText::Text(base), SideText::Text(here), SideText::Nothing) => {
-                self.changes(Role::Here, base, here)
+                self.changes(LineRole::Here, base, here)
             }
             (SideText::Text(base), SideText::Nothing, SideText::Text(task)) => {
-                self.changes(Role::Task, base, task)
+                self.changes(LineRole::Task, base, task)
             }
             _ => {}
         }
     }
 
-    fn changes(&mut self, role: Role, base: &Bytes, side: &Bytes) {
+    fn changes(&mut self, role: LineRole, base: &Bytes, side: &Bytes) {
         let diff = LineDiff::compute(base, side, CONTEXT);
         for line in diff.hunks.iter().flat_map(|hunk| &hunk.lines).take(LINES_MAX) {
             let role = match line.kind {
-                HunkLineKind::Context => Role::Unchanged,
-                HunkLineKind::Removed => Role::Base,
+                HunkLineKind::Context => LineRole::Unchanged,
+                HunkLineKind::Removed => LineRole::Base,
                 HunkLineKind::Added => role,
             };
             self.push(role, line.text.clone());
@@ -123,11 +144,11 @@ impl View {
     }
 }
 
-fn name(role: Role) -> &'static str {
+fn name(role: LineRole) -> &'static str {
     match role {
-        Role::Here => "in your directory",
-        Role::Task => "in the task",
-        Role::Title | Role::Label | Role::Unchanged | Role::Base => "before both changed it",
+        LineRole::Here => "in your directory",
+        LineRole::Task => "in the task",
+        LineRole::Title | LineRole::Label | LineRole::Unchanged | LineRole::Base => "before both changed it",
     }
 }
 
@@ -135,7 +156,10 @@ fn described(side: &SideText) -> String {
     match side {
         SideText::Nothing => "nothing".to_owned(),
         SideText::Text(text) => format!("a text of {}", HumanSize(text.len() as u64)),
-        SideText::Opaque { kind, size: Some(size) } => {
+        SideText::Opaque {
+            kind,
+            size: Some(size),
+        } => {
             format!("{kind} of {} that is not text", HumanSize(*size))
         }
         SideText::Opaque { kind, size: None } => (*kind).to_owned(),
@@ -147,15 +171,29 @@ fn described(side: &SideText) -> String {
 mod tests {
     use super::*;
     use agentvfs::TreePath;
-    use agentvfs::apply::ConflictKind;
 
     #[track_caller]
     fn check(kind: ConflictKind, [base, here, task]: [SideText; 3], expected: &[&str]) {
-        let conflict = Conflict { path: TreePath::parse(b"a").unwrap(), kind };
-        let sides = ConflictSides { base, here, task, marked: None, here_digest: String::new() };
+        let conflict = Conflict {
+            path: TreePath::parse(b"a").unwrap(),
+            kind,
+        };
+        let sides = ConflictSides {
+            base,
+            here,
+            task,
+            marked: None,
+            here_digest: String::new(),
+        };
         let shown: Vec<String> = conflict_lines(&conflict, &sides)
             .iter()
-            .map(|line| format!("{}{}", line.sign(), String::from_utf8_lossy(&line.text).trim_end()))
+            .map(|line| {
+                format!(
+                    "{}{}",
+                    line.sign(),
+                    String::from_utf8_lossy(&line.text).trim_end()
+                )
+            })
             .collect();
         assert_eq!(shown, expected);
     }

@@ -1,4 +1,4 @@
-//! Open conflicts, as every command tells of them.
+//! Open conflicts, as every command reports them.
 
 use agentvfs::{Entry, OpenConflict, Vault};
 use anyhow::Result;
@@ -47,7 +47,10 @@ impl ConflictBody {
             path: (&conflict.path).into(),
             conflict: conflict.kind.name(),
             from: open.from.clone(),
-            their_path: conflict.their_path.as_ref().map(|path| TheirPath::new(&from_root(path))),
+            their_path: conflict
+                .their_path
+                .as_ref()
+                .map(|path| TheirPath::new(&from_root(path))),
             base: side(&conflict.base),
             ours: side(&conflict.ours),
             theirs: side(&conflict.theirs),
@@ -65,6 +68,8 @@ pub fn warn_of_open(out: &mut Printer, vault: &Vault) -> Result<u64> {
 pub fn warn_of(out: &mut Printer, vault: &str, open: u64) {
     if open > 0 {
         let open = count(open, "open conflict");
-        out.warn(format_args!("vault '{vault}' has {open}; `avfs conflicts --vault {vault}` lists them"));
+        out.warn(format_args!(
+            "vault '{vault}' has {open}; `avfs conflicts --vault {vault}` lists them"
+        ));
     }
 }

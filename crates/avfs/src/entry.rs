@@ -1,7 +1,7 @@
 //! Entries of a vault as listings show them.
 
 use agentvfs::rules::Level;
-use agentvfs::{EntryKind, Found, Kind, TreePath};
+use agentvfs::{EntryKind, FoundEntry, InodeKind, TreePath};
 use serde::Serialize;
 
 use crate::json::{PathField, byte_field};
@@ -31,11 +31,11 @@ pub struct EntryBody {
 }
 
 impl EntryBody {
-    pub fn new(path: &TreePath, found: &Found) -> EntryBody {
+    pub fn new(path: &TreePath, found: &FoundEntry) -> EntryBody {
         let meta = &found.entry.meta;
-        let kind = Kind::from(&found.entry.kind);
+        let kind = InodeKind::from(&found.entry.kind);
         let device = match kind {
-            Kind::CharDevice { device } | Kind::BlockDevice { device } => Some(device),
+            InodeKind::CharDevice { device } | InodeKind::BlockDevice { device } => Some(device),
             _ => None,
         };
         EntryBody {
@@ -53,15 +53,15 @@ impl EntryBody {
     }
 }
 
-pub fn kind_name(kind: Kind) -> &'static str {
+pub fn kind_name(kind: InodeKind) -> &'static str {
     match kind {
-        Kind::File => "file",
-        Kind::Directory => "directory",
-        Kind::Symlink => "symlink",
-        Kind::Fifo => "fifo",
-        Kind::Socket => "socket",
-        Kind::CharDevice { .. } => "char-device",
-        Kind::BlockDevice { .. } => "block-device",
+        InodeKind::File => "file",
+        InodeKind::Directory => "directory",
+        InodeKind::Symlink => "symlink",
+        InodeKind::Fifo => "fifo",
+        InodeKind::Socket => "socket",
+        InodeKind::CharDevice { .. } => "char-device",
+        InodeKind::BlockDevice { .. } => "block-device",
     }
 }
 
@@ -69,13 +69,13 @@ pub fn octal(mode: u32) -> String {
     format!("{mode:04o}")
 }
 
-/// How many names the entry has.
-pub fn names(found: &Found) -> u32 {
+/// The number of names of the entry.
+pub fn names(found: &FoundEntry) -> u32 {
     found.link.map_or(1, |(_, names)| names)
 }
 
-/// What a symbolic link points to, if that may be read.
-pub fn target(found: &Found) -> Option<&[u8]> {
+/// The target of a symbolic link, if it may be read.
+pub fn target(found: &FoundEntry) -> Option<&[u8]> {
     match &found.entry.kind {
         EntryKind::Symlink { target } if found.level >= Level::Read => Some(target),
         _ => None,
@@ -83,12 +83,12 @@ pub fn target(found: &Found) -> Option<&[u8]> {
 }
 
 /// Kind and permissions, as `ls -l` begins.
-pub fn letters(found: &Found) -> String {
-    show_mode(Kind::from(&found.entry.kind), found.entry.meta.mode)
+pub fn letters(found: &FoundEntry) -> String {
+    show_mode(InodeKind::from(&found.entry.kind), found.entry.meta.mode)
 }
 
 /// A name in the colour of its kind.
-pub fn painted(out: &Printer, found: &Found, name: String) -> Painted<String> {
+pub fn painted(out: &Printer, found: &FoundEntry, name: String) -> Painted<String> {
     match &found.entry.kind {
         EntryKind::Directory { .. } => out.paint(DIRECTORY, name),
         EntryKind::Symlink { .. } => out.paint(SYMLINK, name),

@@ -7,7 +7,7 @@ use crate::printer::Printer;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct EnvArgs {
-    /// Pass a variable on as it is here, or set it; can be given several times
+    /// Pass on a variable from this environment, or set it; can be repeated
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = variable)]
     env: Vec<Variable>,
 }
@@ -39,7 +39,10 @@ impl EnvArgs {
     /// Names those that are not set, and go nowhere.
     pub fn warn(&self, out: &mut Printer) {
         for name in self.names().filter(|name| std::env::var_os(name).is_none()) {
-            out.warn(format_args!("{} is not set here, so it is not passed on", printable_os(name)));
+            out.warn(format_args!(
+                "{} is not set here, so it is not passed on",
+                printable_os(name)
+            ));
         }
     }
 
@@ -48,6 +51,15 @@ impl EnvArgs {
             Variable::Set(..) => None,
             Variable::Pass(name) => Some(name),
         })
+    }
+}
+
+/// A variable with its value, for where this environment does not matter.
+#[cfg(feature = "server")]
+pub fn variable_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("it is NAME=VALUE".to_owned()),
     }
 }
 

@@ -47,7 +47,7 @@ impl TextEscaper {
         text
     }
 
-    /// What is left when no more comes.
+    /// The rest, at the end of the input.
     pub fn finish(self) -> String {
         printable_text(&self.held)
     }
@@ -69,7 +69,7 @@ pub fn printable_line(raw: &[u8]) -> String {
     text
 }
 
-/// Backslashes of a text are meant as they are; in a name they are doubled so that it reads back.
+/// Backslashes in a text are literal; in a name they are doubled so that it can be read back.
 fn push_printable(text: &mut String, piece: &[u8]) {
     let mut parts = piece.split(|byte| *byte == b'\\');
     text.extend(parts.next().map(printable));
@@ -86,7 +86,10 @@ mod tests {
     #[test]
     fn text_keeps_its_lines_and_loses_its_escapes() {
         assert_eq!(printable_text(b"a\tb\nc\\d\n"), "a\tb\nc\\d\n");
-        assert_eq!(printable_text(b"\x1b]0;title\x07\r\n"), "\\u{1b}]0;title\\u{7}\\r\n");
+        assert_eq!(
+            printable_text(b"\x1b]0;title\x07\r\n"),
+            "\\u{1b}]0;title\\u{7}\\r\n"
+        );
         assert_eq!(printable_text(b"\xff"), "\\xff");
         assert_eq!(printable_text(b""), "");
         assert_eq!(printable_line(b"write /a\\xff\n\x1b"), "write /a\\xff\\n\\u{1b}");
@@ -96,7 +99,12 @@ mod tests {
     fn a_character_in_two_pieces_stays_whole() {
         let mut escaper = TextEscaper::default();
         let euro = "€".as_bytes();
-        let text = [escaper.push(&euro[..1]), escaper.push(&euro[1..]), escaper.push(b"\xff\xe2")].concat();
+        let text = [
+            escaper.push(&euro[..1]),
+            escaper.push(&euro[1..]),
+            escaper.push(b"\xff\xe2"),
+        ]
+        .concat();
         assert_eq!(text + &escaper.finish(), "€\\xff\\xe2");
     }
 }

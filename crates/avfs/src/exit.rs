@@ -1,4 +1,4 @@
-//! How a command ends.
+//! The exit statuses of commands.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ pub enum ExitStatus {
     CannotIsolate,
     TimedOut,
     BrokenPipe,
-    /// What a command that was run ended with.
+    /// The exit status of a command that was run.
     OfCommand(u8),
 }
 
@@ -57,44 +57,44 @@ impl ExitStatus {
             ExitStatus::NoSpace => 7,
             ExitStatus::Refused => 8,
             ExitStatus::Denied => 9,
-            // What sysexits.h calls EX_SOFTWARE.
+            // EX_SOFTWARE of sysexits.h.
             ExitStatus::Internal => 70,
             ExitStatus::ApprovalNeeded => 121,
             ExitStatus::PolicyDenies => 122,
             ExitStatus::CannotIsolate => 123,
-            // What timeout(1) ends with.
+            // The status of timeout(1).
             ExitStatus::TimedOut => 124,
             ExitStatus::OfCommand(code) => code,
-            // What a shell reports for a tool that SIGPIPE has stopped: 128 + 13.
+            // The status that a shell reports for a program that SIGPIPE has ended: 128 + 13.
             ExitStatus::BrokenPipe => 141,
         }
     }
 
     pub fn meaning(self) -> &'static str {
         match self {
-            ExitStatus::Success => "it worked",
+            ExitStatus::Success => "success",
             ExitStatus::No => {
                 "the answer is no: no match, differences or conflicts found, or a question answered with no"
             }
             ExitStatus::BadInput => "bad input: arguments, a name, a pattern, an archive or a setting",
             ExitStatus::NotFound => "a vault, task, checkpoint, snapshot, profile or file does not exist",
-            ExitStatus::Conflict => "it exists already, has a newer version, or is still needed",
+            ExitStatus::Conflict => "it already exists, has a newer version, or is still needed",
             ExitStatus::Busy => "another process holds it; try again later",
             ExitStatus::Corrupt => "the store is damaged; run `avfs fsck`",
             ExitStatus::NoSpace => "the disk is full or a quota is used up",
             ExitStatus::Refused => "the system refused: permissions, I/O, or a store of a newer version",
             ExitStatus::Denied => "the rules of the view do not allow it",
-            ExitStatus::Internal => "a mistake in avfs itself",
+            ExitStatus::Internal => "an internal error: a bug in avfs",
             ExitStatus::ApprovalNeeded => {
-                "`avfs exec`, `avfs session`: the command, or the network that it asks for, takes an approval"
+                "`avfs exec`, `avfs session`: the command, or the network that it asks for, needs an approval"
             }
-            ExitStatus::PolicyDenies => "`avfs exec`, `avfs session`: the policy or a person denies it",
-            ExitStatus::CannotIsolate => "`avfs exec`: the command cannot be isolated, and was not run",
+            ExitStatus::PolicyDenies => "`avfs exec`, `avfs session`: denied by the policy or by a person",
+            ExitStatus::CannotIsolate => "`avfs exec`: the command cannot be isolated and was not run",
             ExitStatus::TimedOut => {
-                "`avfs exec`, `avfs run`: the command took too long; `avfs task wait`: it still runs"
+                "`avfs exec`, `avfs run`: the command took too long; `avfs task wait`: it is still running"
             }
             ExitStatus::OfCommand(_) => "what the command itself ended with",
-            ExitStatus::BrokenPipe => "the reader of the output went away",
+            ExitStatus::BrokenPipe => "the reader of the output closed the pipe",
         }
     }
 }
@@ -113,7 +113,8 @@ mod tests {
     fn the_documentation_lists_every_status_and_no_other() {
         let page = include_str!("../../../docs/cli.md");
         let rows = page.lines().filter(|line| {
-            line.strip_prefix("| ").is_some_and(|cell| cell.starts_with(|c: char| c.is_ascii_digit()))
+            line.strip_prefix("| ")
+                .is_some_and(|cell| cell.starts_with(|c: char| c.is_ascii_digit()))
         });
         let expected =
             ExitStatus::ALL.map(|status| format!("| {} | {} |", status.number(), status.meaning()));

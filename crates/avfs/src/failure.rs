@@ -1,19 +1,20 @@
-//! Errors as the user meets them: what is wrong, a stable code for it, and the fix if there is one.
+//! Errors as the user sees them: the message, a stable code, and a remedy if there is one.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-use agentvfs::ErrorKind;
-use agentvfs::exec::boundary::policy::PolicyError;
-use agentvfs::exec::boundary::profile::ProfileError;
+use agentvfs::exec::sandbox::policy::PolicyError;
+use agentvfs::exec::sandbox::profile::ProfileError;
+use agentvfs::{ErrorCode, ErrorKind};
 use avfs_core::{BadLabel, BadName};
 
 use crate::exit::ExitStatus;
+use crate::hint;
 use crate::printer::PrintError;
 use crate::settings::SettingsError;
 
-/// An error that knows how it is reported. Made by the command line for its own errors, and from every
+/// An error with the details of its report. Created by the command line for its own errors, and from every
 /// other error by [`Failure::of`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -26,35 +27,66 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(code: &'static str, status: ExitStatus, message: impl fmt::Display) -> Failure {
-        Failure { code, status, message: message.to_string(), hint: None }
+        Failure {
+            code,
+            status,
+            message: message.to_string(),
+            hint: None,
+        }
     }
 
     pub fn hint(self, hint: Option<String>) -> Failure {
         Failure { hint, ..self }
     }
 
-    /// How an error is reported. The outermost cause that the table below knows decides code, status and
-    /// hint; the message tells the whole chain.
+    /// The report of an error. The outermost cause that the table below contains decides code, status and
+    /// hint; the message includes the whole chain.
     pub fn of(error: &anyhow::Error) -> Failure {
         let known = error.chain().find_map(classify);
         let unknown = || Failure::new("internal", ExitStatus::Internal, "");
-        Failure { message: format!("{error:#}"), ..known.unwrap_or_else(unknown) }
+        Failure {
+            message: format!("{error:#}"),
+            ..known.unwrap_or_else(unknown)
+        }
     }
 
-    /// A mistake in the arguments. Its text is found in what clap has rendered: clap gives no other way to
-    /// the sentence without the usage lines.
+    /// Adds the remedy for an error with this code, in the words of the failing command.
+    pub fn hinted(error: anyhow::Error, code: &str, hint: &str) -> anyhow::Error {
+        let failure = Failure::of(&error);
+        if failure.code == code && failure.hint.is_none() {
+            failure.hint(Some(hint.to_owned())).into()
+        } else {
+            error
+        }
+    }
+
+    /// An error in the arguments. Its text is extracted from clap's rendering, because clap offers no other
+    /// way to get the sentence without the usage lines.
     pub fn of_usage(error: &clap::Error) -> Failure {
         if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             let hint = Some("run it with --help".to_owned());
-            return Failure::new("usage", ExitStatus::BadInput, "a command or an argument is missing")
-                .hint(hint);
+            return Failure::new(
+                "usage",
+                ExitStatus::BadInput,
+                "a command or an argument is missing",
+            )
+            .hint(hint);
         }
         let text = error.render().to_string();
-        let message =
-            text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>().join(" ");
+        let message = text
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message);
-        let tip = text.lines().find_map(|line| line.trim_start().strip_prefix("tip: "));
-        let code = error.source().and_then(classify).map_or("usage", |known| known.code);
+        let tip = text
+            .lines()
+            .find_map(|line| line.trim_start().strip_prefix("tip: "));
+        let code = error
+            .source()
+            .and_then(classify)
+            .map_or("usage", |known| known.code);
         Failure::new(code, ExitStatus::BadInput, message).hint(tip.map(str::to_owned))
     }
 }
@@ -83,9 +115,10 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
     }
     if let Some(error) = cause.downcast_ref::<agentvfs::Error>() {
         // Where the host refused, the reason is the source.
-        let failure =
-            Failure::new(error.code(), of_library(error.code(), error.kind()), "").hint(error.hint());
-        return Some(failure).filter(|failure| failure.code != HOST_IO || !has_host_reason(error));
+        let code = error.code();
+        let hint = error.hint().as_ref().map(hint::words);
+        let failure = Failure::new(code.as_str(), of_library(code), "").hint(hint);
+        return Some(failure).filter(|_| code != ErrorCode::HostIo || !has_host_reason(error));
     }
     if let Some(error) = cause.downcast_ref::<PrintError>() {
         return Some(of_output(error));
@@ -95,8 +128,6 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
     }
     cause.downcast_ref::<io::Error>().map(of_io)
 }
-
-const HOST_IO: &str = "host-io";
 
 fn has_host_reason(error: &agentvfs::Error) -> bool {
     let mut cause = error.source();
@@ -109,12 +140,10 @@ fn has_host_reason(error: &agentvfs::Error) -> bool {
     false
 }
 
-/// Files that both sides changed are an answer, as those of a merge are, and no failure.
-const CONFLICTS: &str = "apply-conflicts";
-
-pub fn of_library(code: &str, kind: ErrorKind) -> ExitStatus {
-    match kind {
-        _ if code == CONFLICTS => ExitStatus::No,
+pub fn of_library(code: ErrorCode) -> ExitStatus {
+    match code.kind() {
+        // Files that both sides changed are an answer, as those of a merge are, and no failure.
+        _ if code == ErrorCode::ApplyConflicts => ExitStatus::No,
         ErrorKind::BadInput => ExitStatus::BadInput,
         ErrorKind::NotFound => ExitStatus::NotFound,
         ErrorKind::Conflict => ExitStatus::Conflict,
@@ -157,17 +186,35 @@ mod tests {
     #[track_caller]
     fn check(error: anyhow::Error, code: &str, status: ExitStatus, message: &str) {
         let failure = Failure::of(&error);
-        assert_eq!((failure.code, failure.status, failure.message.as_str()), (code, status, message));
+        assert_eq!(
+            (failure.code, failure.status, failure.message.as_str()),
+            (code, status, message)
+        );
     }
 
     #[test]
     fn the_known_cause_decides_and_the_message_tells_the_chain() {
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
         let error = anyhow::Error::from(denied).context("reading notes.txt");
-        check(error, "host-denied", ExitStatus::Refused, "reading notes.txt: permission denied");
+        check(
+            error,
+            "host-denied",
+            ExitStatus::Refused,
+            "reading notes.txt: permission denied",
+        );
         let bad = Err::<(), _>(BadName::Nul).context("creating a file").unwrap_err();
-        check(bad, "bad-name", ExitStatus::BadInput, "creating a file: a name cannot contain a NUL byte");
-        check(anyhow::anyhow!("surprise"), "internal", ExitStatus::Internal, "surprise");
+        check(
+            bad,
+            "bad-name",
+            ExitStatus::BadInput,
+            "creating a file: a name cannot contain a NUL byte",
+        );
+        check(
+            anyhow::anyhow!("surprise"),
+            "internal",
+            ExitStatus::Internal,
+            "surprise",
+        );
     }
 
     #[test]
@@ -181,9 +228,10 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_code_with_its_status() {
-        let codes = agentvfs::CODES.iter();
-        let of_library: Vec<Failure> =
-            codes.map(|(code, kind)| Failure::new(code, of_library(code, *kind), "")).collect();
+        let codes = ErrorCode::ALL.iter();
+        let of_library: Vec<Failure> = codes
+            .map(|code| Failure::new(code.as_str(), of_library(*code), ""))
+            .collect();
         let page = include_str!("../../../docs/json.md");
         let kinds = [
             io::ErrorKind::NotFound,
@@ -204,7 +252,16 @@ mod tests {
     #[test]
     fn a_host_that_refuses_the_library_says_why() {
         let source = io::Error::from(io::ErrorKind::NotFound);
-        let error = agentvfs::Error::Host { action: "reading", place: "x".into(), source };
-        check(error.into(), "host-not-found", ExitStatus::NotFound, "reading x: entity not found");
+        let error = agentvfs::Error::Host {
+            action: "reading",
+            place: "x".into(),
+            source,
+        };
+        check(
+            error.into(),
+            "host-not-found",
+            ExitStatus::NotFound,
+            "reading x: entity not found",
+        );
     }
 }

@@ -1,6 +1,9 @@
-//! What was done with git in a task, as text and JSON.
+//! Git work in a task, as text and JSON.
 
-use agentvfs::git::{CommitLine, GitSummary, MovedRef, ObjectName, SubmoduleSummary};
+use agentvfs::Task;
+use agentvfs::git::{CommitLine, GitSummary, GitTrace, MovedRef, ObjectName, SubmoduleSummary};
+use agentvfs::patch::FileChange;
+use anyhow::Result;
 use serde::Serialize;
 
 use crate::escape::printable;
@@ -8,9 +11,9 @@ use crate::json::{PathField, byte_field};
 use crate::printer::Printer;
 use crate::versions::count;
 
-/// How many commits are told one by one.
+/// How many commits are listed one by one.
 const SHOWN: usize = 20;
-/// How many digits of a commit's name people are shown.
+/// How many digits of a commit's id are shown to people.
 const SHORT: usize = 9;
 
 byte_field!(NameField, name, name_bytes_hex);
@@ -73,7 +76,10 @@ impl From<&GitSummary> for GitBody {
 
 impl From<&SubmoduleSummary> for SubmoduleBody {
     fn from(submodule: &SubmoduleSummary) -> SubmoduleBody {
-        SubmoduleBody { path: (&submodule.path).into(), git: (&submodule.summary).into() }
+        SubmoduleBody {
+            path: (&submodule.path).into(),
+            git: (&submodule.summary).into(),
+        }
     }
 }
 
@@ -85,14 +91,53 @@ pub fn tell(out: &mut Printer, summary: &GitSummary) {
     }
 }
 
+/// How many of them are named.
+const TRACES: usize = 3;
+
+/// The git actions in a repository other than commits, in a few words.
+pub fn traces(traces: &[GitTrace]) -> String {
+    let mut words: Vec<String> = traces.iter().take(TRACES).map(ToString::to_string).collect();
+    if traces.len() > TRACES {
+        words.push(format!("and {} more", traces.len() - TRACES));
+    }
+    words.join(", ")
+}
+
+/// Tells people which work in the repository is neither in the changed `files` nor in commits.
+pub fn tell_traces(out: &mut Printer, task: &Task, name: &str, files: &[FileChange]) -> Result<()> {
+    if !out.talks() {
+        return Ok(());
+    }
+    let found = task.work().other_git_work(files)?;
+    if !found.is_empty() {
+        let found = traces(&found);
+        out.talk(format_args!(
+            "git: {found} (`avfs diff {name} /.git` shows the files)"
+        ));
+    }
+    Ok(())
+}
+
 fn tell_one(out: &mut Printer, place: &str, summary: &GitSummary) {
     for moved in &summary.moved {
-        let name = moved.name.as_ref().map_or_else(|| "HEAD".to_owned(), |name| name.short());
-        out.talk(format_args!(
-            "{place}: {name} moved from {} to {}",
-            shown(moved.before.as_ref()),
-            shown(moved.after.as_ref())
-        ));
+        let name = moved
+            .name
+            .as_ref()
+            .map_or_else(|| "HEAD".to_owned(), |name| name.short());
+        match (&moved.before, &moved.after) {
+            (None, Some(after)) => out.talk(format_args!("{place}: {name} is new, at {}", short(after))),
+            (Some(before), None) => {
+                out.talk(format_args!(
+                    "{place}: {name} was deleted; it was at {}",
+                    short(before)
+                ));
+            }
+            (Some(before), Some(after)) => {
+                let (before, after) = (short(before), short(after));
+                out.talk(format_args!("{place}: {name} moved from {before} to {after}"));
+            }
+            (None, None) => {}
+        }
     }
     if let Some(trouble) = &summary.trouble {
         out.warn(format_args!("{place}: the commits cannot be read: {trouble}"));
@@ -106,13 +151,16 @@ fn tell_one(out: &mut Printer, place: &str, summary: &GitSummary) {
     ));
     for line in summary.commits.iter().take(SHOWN) {
         let (id, subject) = (&line.id.as_str()[..SHORT], printable(line.subject.as_bytes()));
-        out.talk(format_args!("  {id} {subject} ({})", printable(line.author.as_bytes())));
+        out.talk(format_args!(
+            "  {id} {subject} ({})",
+            printable(line.author.as_bytes())
+        ));
     }
     if summary.commits.len() > SHOWN {
         out.talk(format_args!("  and {} more", summary.commits.len() - SHOWN));
     }
 }
 
-fn shown(object: Option<&ObjectName>) -> &str {
-    object.map_or("nothing", |object| &object.as_str()[..SHORT])
+fn short(object: &ObjectName) -> &str {
+    &object.as_str()[..SHORT]
 }

@@ -22,21 +22,30 @@ pub fn write_whole<T>(
     fill: impl FnOnce(&mut dyn Write) -> Result<T>,
 ) -> Result<T> {
     let writing = || format!("writing {}", printable_path(target));
-    // Known at once and not only when all is written; that is for sure at the end.
+    // Checked early, not only after everything is written; the final check is at the end.
     if !replace && target.symlink_metadata().is_ok() {
-        return Err(agentvfs::Error::from(TransferError::Exists { path: target.to_owned() }).into());
+        return Err(agentvfs::Error::from(TransferError::Exists {
+            path: target.to_owned(),
+        })
+        .into());
     }
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.permissions(Permissions::from_mode(mode));
-    let file = builder.tempfile_in(parent.unwrap_or(Path::new("."))).with_context(writing)?;
+    let file = builder
+        .tempfile_in(parent.unwrap_or(Path::new(".")))
+        .with_context(writing)?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let value = fill(&mut out)?;
-    let file = out.into_inner().map_err(|error| error.into_error()).with_context(writing)?;
+    let file = out
+        .into_inner()
+        .map_err(|error| error.into_error())
+        .with_context(writing)?;
     file.as_file().sync_all().with_context(writing)?;
-    let named = match replace {
-        true => file.persist(target),
-        false => file.persist_noclobber(target),
+    let named = if replace {
+        file.persist(target)
+    } else {
+        file.persist_noclobber(target)
     };
     named.map_err(|error| error.error).with_context(writing)?;
     Ok(value)

@@ -1,4 +1,4 @@
-//! Ignored files of tasks: whether they are wanted, and how they are told of.
+//! Ignored files of tasks: whether they are wanted, and how they are reported.
 
 use agentvfs::{IgnoredPlace, IgnoredSummary};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::printer::Printer;
 /// The flag that commands on tasks share.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct IgnoredArgs {
-    /// Ignored files too: what git ignores, and what build tools make [config: tasks.ignored]
+    /// Include ignored files: those that git ignores, and build output [config: tasks.ignored]
     #[arg(long)]
     ignored: bool,
 }
@@ -22,7 +22,7 @@ impl IgnoredArgs {
     }
 }
 
-/// How many ignored files there are, and where.
+/// The number of ignored files, and their directories.
 #[derive(Clone, Default, Serialize)]
 pub struct IgnoredBody {
     files: usize,
@@ -38,14 +38,22 @@ struct PlaceBody {
 
 impl From<&IgnoredSummary> for IgnoredBody {
     fn from(summary: &IgnoredSummary) -> IgnoredBody {
-        let place = |place: IgnoredPlace| PlaceBody { path: (&place.path).into(), files: place.files };
-        IgnoredBody { files: summary.files(), places: summary.places().map(place).collect() }
+        let place = |place: IgnoredPlace| PlaceBody {
+            path: (&place.path).into(),
+            files: place.files,
+        };
+        IgnoredBody {
+            files: summary.files(),
+            places: summary.places().map(place).collect(),
+        }
     }
 }
 
-/// Says what was left out, if anything was.
+/// Reports omitted files, if there are any.
 pub fn tell_ignored(out: &mut Printer, summary: &IgnoredSummary) {
     if let Some(line) = ignored_line(summary) {
-        out.talk(format_args!("{line} (`--ignored` shows and applies ignored files too)"));
+        out.talk(format_args!(
+            "{line} (`--ignored` shows and applies ignored files too)"
+        ));
     }
 }

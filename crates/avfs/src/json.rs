@@ -10,8 +10,8 @@ use serde_json::ser::Formatter;
 use crate::escape::printable;
 use crate::failure::Failure;
 
-/// Grows when a field changes its meaning or goes away; new fields do not count.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Increased when a field changes its meaning or is removed; new fields do not count.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The outside of every object: which schema, which kind, then the fields of the kind itself.
 #[derive(Serialize)]
@@ -24,7 +24,11 @@ pub struct Envelope<'a, T> {
 
 impl<'a, T: Serialize> Envelope<'a, T> {
     pub fn new(kind: &'static str, body: &'a T) -> Envelope<'a, T> {
-        Envelope { schema_version: SCHEMA_VERSION, kind, body }
+        Envelope {
+            schema_version: SCHEMA_VERSION,
+            kind,
+            body,
+        }
     }
 }
 
@@ -43,8 +47,16 @@ struct ErrorFields<'a> {
 
 impl<'a> From<&'a Failure> for ErrorBody<'a> {
     fn from(failure: &'a Failure) -> ErrorBody<'a> {
-        let Failure { code, message, hint, .. } = failure;
-        ErrorBody { error: ErrorFields { code, message, hint: hint.as_deref() } }
+        let Failure {
+            code, message, hint, ..
+        } = failure;
+        ErrorBody {
+            error: ErrorFields {
+                code,
+                message,
+                hint: hint.as_deref(),
+            },
+        }
     }
 }
 
@@ -64,7 +76,10 @@ macro_rules! byte_field {
         impl $type {
             pub fn new(raw: &[u8]) -> $type {
                 let (text, hex) = $crate::json::text_or_hex(raw);
-                $type { $text: text.into_owned(), $hex: hex }
+                $type {
+                    $text: text.into_owned(),
+                    $hex: hex,
+                }
             }
         }
     };
@@ -79,7 +94,7 @@ impl From<&TreePath> for PathField {
     }
 }
 
-/// A path of a vault as it is written everywhere: from the root, with a leading `/`.
+/// A path of a vault in the common notation: from the root, with a leading `/`.
 pub fn from_root(path: &TreePath) -> Vec<u8> {
     [b"/", path.as_bytes()].concat()
 }
@@ -98,19 +113,23 @@ pub fn to_hex(raw: &[u8]) -> String {
 /// One line of JSON that is safe on a terminal.
 pub fn to_line(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = Vec::new();
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut line, TerminalSafe))?;
+    value.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut line,
+        TerminalSafe,
+    ))?;
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// The same for a line that another process has written. What is unsafe in it can only be text.
+/// The same for a line that another process has written. Unsafe characters can only occur in text.
 pub fn safe_line(line: &str) -> String {
     let mut safe = String::with_capacity(line.len());
     for c in line.chars() {
-        match is_unsafe(c) {
-            true => {
-                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| safe.push_str(&format!("\\u{unit:04x}")))
-            }
-            false => safe.push(c),
+        if is_unsafe(c) {
+            c.encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| safe.push_str(&format!("\\u{unit:04x}")))
+        } else {
+            safe.push(c)
         }
     }
     safe
@@ -138,7 +157,7 @@ impl Formatter for TerminalSafe {
     }
 }
 
-/// What `printable` would escape, but for the backslash, which JSON itself takes care of.
+/// The characters that `printable` would escape, except the backslash, which JSON escapes itself.
 fn is_unsafe(c: char) -> bool {
     !c.is_ascii_graphic() && c != ' ' && printable(c.encode_utf8(&mut [0; 4]).as_bytes()).starts_with('\\')
 }
@@ -151,18 +170,27 @@ mod tests {
 
     #[track_caller]
     fn check(raw: &[u8], expected: &str) {
-        assert_eq!(to_line(&Envelope::new("file", &PathField::new(raw))).unwrap(), expected);
+        assert_eq!(
+            to_line(&Envelope::new("file", &PathField::new(raw))).unwrap(),
+            expected
+        );
     }
 
     #[test]
     fn a_name_in_utf8_is_itself() {
-        check(b"src/\"a\\b\"", r#"{"schema_version":1,"kind":"file","path":"src/\"a\\b\""}"#);
-        check("grün".as_bytes(), r#"{"schema_version":1,"kind":"file","path":"grün"}"#);
+        check(
+            b"src/\"a\\b\"",
+            r#"{"schema_version":2,"kind":"file","path":"src/\"a\\b\""}"#,
+        );
+        check(
+            "grün".as_bytes(),
+            r#"{"schema_version":2,"kind":"file","path":"grün"}"#,
+        );
     }
 
     #[test]
     fn a_name_in_other_bytes_carries_them_in_hexadecimal() {
-        let expected = r#"{"schema_version":1,"kind":"file","path":"a\\xff","path_bytes_hex":"61ff"}"#;
+        let expected = r#"{"schema_version":2,"kind":"file","path":"a\\xff","path_bytes_hex":"61ff"}"#;
         check(b"a\xff", expected);
     }
 

@@ -1,6 +1,8 @@
 //! `avfs`, the command line of agentvfs: reads arguments, calls the library, prints, and ends with a status.
 
 mod args;
+mod background_log;
+mod build_info;
 mod change;
 mod cli;
 mod commands;
@@ -15,18 +17,24 @@ mod env_args;
 mod escape;
 mod exit;
 mod failure;
-mod front;
+mod foreground;
 mod git;
+mod global_args;
 mod here;
+mod hint;
 mod host_file;
 mod ignored;
+mod image_args;
 mod json;
+mod left_out;
 mod listing;
 mod mode;
 mod network_args;
 mod printer;
 mod progress;
 mod recovered;
+#[cfg(feature = "server")]
+mod remote;
 mod revision;
 mod rule_args;
 mod settings;
@@ -36,15 +44,17 @@ mod table;
 mod terminal;
 mod time;
 mod unreached;
+mod unstored;
 mod versions;
 mod view;
 
 use std::process::ExitCode;
 
-use agentvfs::exec::boundary::inside;
-use cli::{Cli, EarlyFlags};
+use agentvfs::exec::sandbox::inside;
+use cli::Cli;
 use exit::ExitStatus;
 use failure::Failure;
+use global_args::EarlyFlags;
 use printer::{PrintError, Printer};
 
 fn main() -> ExitCode {
@@ -58,14 +68,23 @@ fn main() -> ExitCode {
         return ExitCode::from(status);
     }
     let flags = EarlyFlags::scan(std::env::args_os().skip(1));
-    let mut out = Printer::new(flags.manner());
-    let outcome = Cli::read(std::env::args_os(), flags.color)
-        .map_err(anyhow::Error::from)
-        .and_then(|cli| commands::run(cli, &mut out))
-        // What is still in the buffer can fail to be written, too.
-        .and_then(|status| out.flush().map(|()| status).map_err(anyhow::Error::from));
+    let mut out = Printer::new(flags.style());
+    let outcome = if build_info::is_requested(std::env::args_os().skip(1)) {
+        build_info::print(&mut out).map_err(anyhow::Error::from)
+    } else {
+        run(flags, &mut out)
+    };
+    // Writing what is still in the buffer can fail as well.
+    let outcome = outcome.and_then(|status| out.flush().map(|()| status).map_err(anyhow::Error::from));
     let status = outcome.unwrap_or_else(|error| report(&mut out, &error));
     status.into()
+}
+
+fn run(flags: EarlyFlags, out: &mut Printer) -> anyhow::Result<ExitStatus> {
+    let cli = Cli::read(std::env::args_os(), flags.color)?;
+    // The words of a program that is run are its own: only now is it known which flags are ours.
+    *out = Printer::new(cli.global.style());
+    commands::run(cli, out)
 }
 
 /// The first program in a sandbox is this one. It has nothing to do with the command line.
@@ -76,7 +95,7 @@ fn inside_sandbox() -> Option<ExitCode> {
     Some(u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Tells the user how a command failed. If nobody reads, there is nobody to tell.
+/// Reports to the user how a command failed, if there is a reader.
 fn report(out: &mut Printer, error: &anyhow::Error) -> ExitStatus {
     let told = match error.downcast_ref::<clap::Error>() {
         Some(usage) => report_usage(out, usage),
@@ -99,9 +118,10 @@ fn report_usage(out: &mut Printer, error: &clap::Error) -> Result<ExitStatus, Pr
         return Ok(ExitStatus::Success);
     }
     let failure = Failure::of_usage(error);
-    match out.is_json() {
-        true => out.failure(&failure)?,
-        false => out.talk_styled(&error.render()),
+    if out.is_json() {
+        out.failure(&failure)?
+    } else {
+        out.talk_styled(&error.render())
     }
     Ok(failure.status)
 }

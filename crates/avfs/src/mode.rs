@@ -2,33 +2,33 @@
 
 use std::str::FromStr;
 
-use agentvfs::Kind;
+use agentvfs::InodeKind;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a mode: write octal digits such as 755, or changes such as u+x,go-w")]
 pub struct BadMode(String);
 
-/// What `chmod` does to permission bits.
+/// A change of permission bits by `chmod`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModeChange {
     Exactly(u32),
-    Steps(Vec<Step>),
+    Steps(Vec<ModeStep>),
 }
 
 /// One change of a symbolic mode: `go-w`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ModeStep {
     /// The bits of those it is about: user, group, others.
     who: u32,
-    action: Action,
+    action: ModeAction,
     /// In all three places.
     permissions: u32,
-    /// `X`: execute only for directories and what someone can execute already.
+    /// `X`: execute only for directories and for files that are already executable for some user.
     execute_if_any: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
+enum ModeAction {
     Add,
     Remove,
     Set,
@@ -43,15 +43,19 @@ impl FromStr for ModeChange {
     type Err = BadMode;
 
     fn from_str(text: &str) -> Result<ModeChange, BadMode> {
-        let read = match text.starts_with(|c: char| c.is_ascii_digit()) {
-            true => u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777).map(ModeChange::Exactly),
-            false => read_steps(text).map(ModeChange::Steps),
+        let read = if text.starts_with(|c: char| c.is_ascii_digit()) {
+            u32::from_str_radix(text, 8)
+                .ok()
+                .filter(|mode| *mode <= 0o7777)
+                .map(ModeChange::Exactly)
+        } else {
+            read_steps(text).map(ModeChange::Steps)
         };
         read.ok_or_else(|| BadMode(text.to_owned()))
     }
 }
 
-fn read_steps(text: &str) -> Option<Vec<Step>> {
+fn read_steps(text: &str) -> Option<Vec<ModeStep>> {
     let mut steps = Vec::new();
     for clause in text.split(',') {
         let start = clause.find(['+', '-', '='])?;
@@ -78,13 +82,18 @@ fn read_who(text: &str) -> Option<u32> {
     })
 }
 
-fn read_step(who: u32, text: &str) -> Option<Step> {
+fn read_step(who: u32, text: &str) -> Option<ModeStep> {
     let action = match text.as_bytes().first()? {
-        b'+' => Action::Add,
-        b'-' => Action::Remove,
-        _ => Action::Set,
+        b'+' => ModeAction::Add,
+        b'-' => ModeAction::Remove,
+        _ => ModeAction::Set,
     };
-    let mut step = Step { who, action, permissions: 0, execute_if_any: false };
+    let mut step = ModeStep {
+        who,
+        action,
+        permissions: 0,
+        execute_if_any: false,
+    };
     for c in text[1..].chars() {
         step.permissions |= match c {
             'r' => 0o444,
@@ -107,34 +116,36 @@ impl ModeChange {
     pub fn apply(&self, mode: u32, is_directory: bool) -> u32 {
         match self {
             ModeChange::Exactly(mode) => *mode,
-            ModeChange::Steps(steps) => steps.iter().fold(mode, |mode, step| step.apply(mode, is_directory)),
+            ModeChange::Steps(steps) => steps
+                .iter()
+                .fold(mode, |mode, step| step.apply(mode, is_directory)),
         }
     }
 }
 
-impl Step {
+impl ModeStep {
     fn apply(self, mode: u32, is_directory: bool) -> u32 {
         let execute = self.execute_if_any && (is_directory || mode & 0o111 != 0);
         let wanted = self.permissions | if execute { 0o111 } else { 0 };
         let bits = wanted & self.who;
         match self.action {
-            Action::Add => mode | bits,
-            Action::Remove => mode & !bits,
-            Action::Set => mode & !self.who | bits,
+            ModeAction::Add => mode | bits,
+            ModeAction::Remove => mode & !bits,
+            ModeAction::Set => mode & !self.who | bits,
         }
     }
 }
 
 /// Kind and permissions in ten letters, as `ls -l` shows them: `-rw-r--r--`.
-pub fn show_mode(kind: Kind, mode: u32) -> String {
+pub fn show_mode(kind: InodeKind, mode: u32) -> String {
     let mut text = String::from(match kind {
-        Kind::File => "-",
-        Kind::Directory => "d",
-        Kind::Symlink => "l",
-        Kind::Fifo => "p",
-        Kind::Socket => "s",
-        Kind::CharDevice { .. } => "c",
-        Kind::BlockDevice { .. } => "b",
+        InodeKind::File => "-",
+        InodeKind::Directory => "d",
+        InodeKind::Symlink => "l",
+        InodeKind::Fifo => "p",
+        InodeKind::Socket => "s",
+        InodeKind::CharDevice { .. } => "c",
+        InodeKind::BlockDevice { .. } => "b",
     });
     for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
         let bits = mode >> shift;
@@ -176,18 +187,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mode_is_refused_by_name() {
+    fn invalid_mode_is_refused_by_name() {
         for text in ["", "8", "77777", "u", "x+u", "u+q", "u+x,", "0x1ff"] {
-            assert_eq!(text.parse::<ModeChange>(), Err(BadMode(text.to_owned())), "{text}");
+            assert_eq!(
+                text.parse::<ModeChange>(),
+                Err(BadMode(text.to_owned())),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn modes_are_shown_in_ten_letters() {
-        assert_eq!(show_mode(Kind::File, 0o644), "-rw-r--r--");
-        assert_eq!(show_mode(Kind::Directory, 0o1777), "drwxrwxrwt");
-        assert_eq!(show_mode(Kind::Symlink, 0o777), "lrwxrwxrwx");
-        assert_eq!(show_mode(Kind::File, 0o4755), "-rwsr-xr-x");
-        assert_eq!(show_mode(Kind::File, 0o6644), "-rwSr-Sr--");
+        assert_eq!(show_mode(InodeKind::File, 0o644), "-rw-r--r--");
+        assert_eq!(show_mode(InodeKind::Directory, 0o1777), "drwxrwxrwt");
+        assert_eq!(show_mode(InodeKind::Symlink, 0o777), "lrwxrwxrwx");
+        assert_eq!(show_mode(InodeKind::File, 0o4755), "-rwsr-xr-x");
+        assert_eq!(show_mode(InodeKind::File, 0o6644), "-rwSr-Sr--");
     }
 }

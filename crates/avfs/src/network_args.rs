@@ -1,10 +1,10 @@
-//! The flags that say what a run reaches, and by which ports it is reached.
+//! The flags for the network of a run and its published ports.
 
 use std::io;
 
 use agentvfs::exec::PublishedBody;
-use agentvfs::exec::boundary::Network;
-use agentvfs::exec::boundary::network::{NetworkChoice, Publish, Published, Upstream};
+use agentvfs::exec::sandbox::Network;
+use agentvfs::exec::sandbox::network::{NetworkChoice, PortPublication, PublishedPort, Upstream};
 use anyhow::Result;
 
 use crate::exit::ExitStatus;
@@ -13,52 +13,63 @@ use crate::printer::Printer;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct NetworkArgs {
-    /// What it may reach: none, host, or hosts; with a + in front, more than it would: `+npm`, `+host.example`. Can be given
-    /// several times; `avfs profiles groups` lists the names for several hosts
+    /// What it may reach: none, host (everything), or a list of hosts; a leading + adds to what it may reach anyway: `+npm`,
+    /// `+host.example`. Can be repeated; `avfs profiles groups` lists the host groups
     #[arg(long, value_name = "none|host|[+]HOST,…", help_heading = HEADING)]
     net: Vec<NetworkChoice>,
-    /// Reach a port inside from this machine, at 127.0.0.1 unless an address is given; can be given several times
+    /// Make a port inside reachable from this machine, at 127.0.0.1 unless an address is given; can be repeated
     #[arg(long, value_name = "[[ADDRESS:]HOSTPORT:]PORT", help_heading = HEADING)]
-    publish: Vec<Publish>,
+    publish: Vec<PortPublication>,
 }
 
 const HEADING: &str = "Network";
 
 impl NetworkArgs {
-    /// What the flags come to, for a run that has `usual` without them.
+    /// The result of the flags, for a run that has `usual` without them.
     pub fn network(&self, usual: Network) -> Network {
         NetworkChoice::all(&self.net, usual)
     }
 
     /// The same flags again, as one types them.
     pub fn typed(&self) -> Vec<String> {
-        let net = self.net.iter().flat_map(|choice| ["--net".to_owned(), choice.text().to_owned()]);
-        let publish = self.publish.iter().flat_map(|one| ["--publish".to_owned(), one.to_string()]);
+        let net = self
+            .net
+            .iter()
+            .flat_map(|choice| ["--net".to_owned(), choice.text().to_owned()]);
+        let publish = self
+            .publish
+            .iter()
+            .flat_map(|one| ["--publish".to_owned(), one.to_string()]);
         net.chain(publish).collect()
     }
 
     /// Takes the ports of this machine. Nothing has begun then that would have to be undone.
-    pub fn publish(&self, network: &Network) -> Result<Vec<Published>> {
+    pub fn publish(&self, network: &Network) -> Result<Vec<PublishedPort>> {
         if let (Network::Host, Some(one)) = (network, self.publish.first()) {
             let port = one.port();
             let text = format!(
                 "port {port} cannot be published: with `--net host`, it is a port of this machine anyway"
             );
             let hint = "leave `--publish` or `--net host` away".to_owned();
-            return Err(Failure::new("bad_plan", ExitStatus::BadInput, text).hint(Some(hint)).into());
+            return Err(Failure::new("bad_plan", ExitStatus::BadInput, text)
+                .hint(Some(hint))
+                .into());
         }
-        self.publish.iter().map(|one| Ok(one.open().map_err(|error| not_open(one, &error))?)).collect()
+        self.publish
+            .iter()
+            .map(|one| Ok(one.open().map_err(|error| not_open(one, &error))?))
+            .collect()
     }
 }
 
 impl NetworkArgs {
     /// The ports, for a question alone: none of them is taken.
-    pub fn published_unopened(&self) -> Vec<Published> {
-        self.publish.iter().map(Publish::unopened).collect()
+    pub fn published_unopened(&self) -> Vec<PublishedPort> {
+        self.publish.iter().map(PortPublication::unopened).collect()
     }
 }
 
-fn not_open(publish: &Publish, error: &io::Error) -> Failure {
+fn not_open(publish: &PortPublication, error: &io::Error) -> Failure {
     let (at, port) = (publish.at(), publish.port());
     match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -71,7 +82,10 @@ fn not_open(publish: &Publish, error: &io::Error) -> Failure {
         }
         io::ErrorKind::PermissionDenied => {
             let text = format!("port {} of {} takes privileges", at.port(), at.ip());
-            let hint = format!("choose another one, such as `--publish {}:{port}`", 8000 + at.port() % 1000);
+            let hint = format!(
+                "choose another one, such as `--publish {}:{port}`",
+                8000 + at.port() % 1000
+            );
             Failure::new("port-denied", ExitStatus::Denied, text).hint(Some(hint))
         }
         _ => {

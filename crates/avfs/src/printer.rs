@@ -1,4 +1,4 @@
-//! Where output goes: data to standard output, talk to standard error.
+//! Output: data to standard output, messages to standard error.
 
 mod pager;
 
@@ -16,8 +16,8 @@ use crate::settings::ColorWhen;
 /// Writing to standard output failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PrintError {
-    /// Whoever read our output has enough of it (`avfs log | head`).
-    #[error("the reader of the output went away")]
+    /// The reader of our output has stopped reading (`avfs log | head`).
+    #[error("the reader of the output closed the pipe")]
     Closed,
     #[error("writing the output")]
     Failed(#[source] io::Error),
@@ -32,9 +32,9 @@ impl From<io::Error> for PrintError {
     }
 }
 
-/// What the user asked for with the global flags.
+/// The user's global output flags.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct OutputStyle {
     pub color: ColorWhen,
     pub json: bool,
     pub quiet: bool,
@@ -46,49 +46,53 @@ pub struct Manner {
 ///
 /// Text that comes from a vault or from a file is passed through [`crate::escape`] before it gets here.
 pub struct Printer {
-    stdout: Box<dyn Write>,
-    stderr: Box<dyn Write>,
+    stdout: Box<dyn Write + Send>,
+    stderr: Box<dyn Write + Send>,
     to_terminal: bool,
-    manner: Manner,
+    style: OutputStyle,
     color_data: bool,
     color_talk: bool,
-    /// What was said while a pager had the terminal.
+    /// Messages that were printed while a pager had the terminal.
     held: Option<Vec<String>>,
-    /// Nobody reads the output that is passed on.
+    /// The reader of passed-on output is gone.
     is_cut_off: bool,
 }
 
 impl Printer {
-    pub fn new(manner: Manner) -> Printer {
+    pub fn new(style: OutputStyle) -> Printer {
         let to_terminal = io::stdout().is_terminal();
-        // On a terminal each line shows at once; elsewhere a system call per line would be waste.
-        let stdout: Box<dyn Write> = match to_terminal {
-            true => Box::new(io::stdout()),
-            false => Box::new(BufWriter::with_capacity(64 << 10, io::stdout())),
+        // On a terminal each line appears immediately; elsewhere a system call per line would be wasteful.
+        let stdout: Box<dyn Write + Send> = if to_terminal {
+            Box::new(io::stdout())
+        } else {
+            Box::new(BufWriter::with_capacity(64 << 10, io::stdout()))
         };
         let stderr = Box::new(io::stderr());
         let mut printer = Printer {
             stdout,
             stderr,
             to_terminal,
-            manner,
+            style,
             color_data: false,
             color_talk: false,
             held: None,
             is_cut_off: false,
         };
-        printer.set_color(manner.color);
+        printer.set_color(style.color);
         printer
     }
 
     /// Prints to others than the user: without colour, and as on a pipe.
-    pub fn to(stdout: Box<dyn Write>, stderr: Box<dyn Write>, manner: Manner) -> Printer {
-        let manner = Manner { color: ColorWhen::Never, ..manner };
+    pub fn to(stdout: Box<dyn Write + Send>, stderr: Box<dyn Write + Send>, style: OutputStyle) -> Printer {
+        let style = OutputStyle {
+            color: ColorWhen::Never,
+            ..style
+        };
         Printer {
             stdout,
             stderr,
             to_terminal: false,
-            manner,
+            style,
             color_data: false,
             color_talk: false,
             held: None,
@@ -98,18 +102,18 @@ impl Printer {
 
     /// Colour may be set in a file, and errors of that file must be printed before it is known.
     pub fn set_color(&mut self, color: ColorWhen) {
-        self.manner.color = color;
+        self.style.color = color;
         self.color_data = wants_color(color, &io::stdout());
         self.color_talk = wants_color(color, &io::stderr());
     }
 
     pub fn is_json(&self) -> bool {
-        self.manner.json
+        self.style.json
     }
 
-    /// Whether there is someone to talk to: not under `--quiet`, nor `--json`, whose output is the data.
+    /// Whether messages are printed: not under `--quiet`, nor `--json`, whose output is the data.
     pub fn talks(&self) -> bool {
-        !self.manner.quiet && !self.manner.json
+        !self.style.quiet && !self.style.json
     }
 
     pub fn is_terminal(&self) -> bool {
@@ -121,13 +125,15 @@ impl Printer {
         self.color_data
     }
 
-    /// Shows what `print` prints in the user's pager, if it goes to a terminal. Whoever leaves the pager early has
-    /// seen enough.
+    /// Shows the output of `print` in the user's pager, if it goes to a terminal. Leaving the pager early is
+    /// not an error.
     pub fn paged(&mut self, print: impl FnOnce(&mut Printer) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        if !self.to_terminal || self.manner.json || !self.manner.paged {
+        if !self.to_terminal || self.style.json || !self.style.paged {
             return print(self);
         }
-        let Some((pager, input)) = Pager::start() else { return print(self) };
+        let Some((pager, input)) = Pager::start() else {
+            return print(self);
+        };
         let terminal = std::mem::replace(&mut self.stdout, Box::new(input));
         self.held = Some(Vec::new());
         let printed = print(self).and_then(|()| Ok(self.flush()?));
@@ -147,13 +153,13 @@ impl Printer {
         Ok(writeln!(self.stdout, "{text}")?)
     }
 
-    /// Data as it is: file contents, an archive, a script.
+    /// Data without changes: file contents, an archive, a script.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
         Ok(self.stdout.write_all(bytes)?)
     }
 
-    /// Output of a program, visible at once. When nobody reads it any more, nothing is written from then on: the program
-    /// meets a closed pipe of its own.
+    /// Output of a program, visible immediately. Once its reader is gone, nothing is written: the program
+    /// gets a closed pipe of its own.
     pub fn pass_on(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
         match self.bytes(bytes).and_then(|()| self.flush()) {
             Err(PrintError::Closed) => {
@@ -165,7 +171,7 @@ impl Printer {
         }
     }
 
-    /// Whether nobody reads what is passed on.
+    /// Whether the reader of passed-on output is gone.
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off
     }
@@ -175,7 +181,7 @@ impl Printer {
         &mut *self.stdout
     }
 
-    /// Makes everything printed so far visible, for output that goes on (`--follow`).
+    /// Makes everything printed so far visible, for continuing output (`--follow`).
     pub fn flush(&mut self) -> Result<(), PrintError> {
         Ok(self.stdout.flush()?)
     }
@@ -187,16 +193,16 @@ impl Printer {
         self.line(line)
     }
 
-    /// One line about what happened.
+    /// One line about an event.
     pub fn talk(&mut self, text: impl Display) {
         if self.talks() {
             self.say(text);
         }
     }
 
-    /// Something the user should know although the command goes on. Also under `--quiet`.
+    /// A warning about something that does not stop the command. Also under `--quiet`.
     pub fn warn(&mut self, text: impl Display) {
-        if !self.manner.json {
+        if !self.style.json {
             let label = paint(self.color_talk, WARNING, "warning:");
             self.say(format_args!("{label} {text}"));
         }
@@ -205,14 +211,14 @@ impl Printer {
     /// The end of a command that failed. Under `--json` it is the object on standard output, so that a
     /// program reads one place whatever happened.
     pub fn failure(&mut self, failure: &Failure) -> Result<(), PrintError> {
-        if self.manner.json {
+        if self.style.json {
             return self.object("error", &json::ErrorBody::from(failure));
         }
         self.error(&failure.message, failure.hint.as_deref());
         Ok(())
     }
 
-    /// What is wrong, and what can be done about it, as people read it.
+    /// The error and its remedy, for people.
     pub fn error(&mut self, message: &str, hint: Option<&str>) {
         let label = paint(self.color_talk, ERROR, "error:");
         self.say(format_args!("{label} {message}"));
@@ -224,25 +230,28 @@ impl Printer {
 
     /// Text that has its own colour codes (help, usage errors): kept or removed as the user wants it.
     pub fn styled(&mut self, text: &clap::builder::StyledStr) -> Result<(), PrintError> {
-        match self.color_data {
-            true => Ok(write!(self.stdout, "{}", text.ansi())?),
-            false => Ok(write!(self.stdout, "{text}")?),
+        if self.color_data {
+            Ok(write!(self.stdout, "{}", text.ansi())?)
+        } else {
+            Ok(write!(self.stdout, "{text}")?)
         }
     }
 
     pub fn talk_styled(&mut self, text: &clap::builder::StyledStr) {
-        let shown = match self.color_talk {
-            true => text.ansi().to_string(),
-            false => text.to_string(),
+        let shown = if self.color_talk {
+            text.ansi().to_string()
+        } else {
+            text.to_string()
         };
         self.say(shown.trim_end());
     }
 
     /// File contents: exact bytes on a pipe, escaped on a terminal.
     pub fn content(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
-        match self.to_terminal {
-            true => self.bytes(crate::escape::printable_text(bytes).as_bytes()),
-            false => self.bytes(bytes),
+        if self.to_terminal {
+            self.bytes(crate::escape::printable_text(bytes).as_bytes())
+        } else {
+            self.bytes(bytes)
         }
     }
 
@@ -259,12 +268,12 @@ impl Printer {
         paint(self.color_data, style, text)
     }
 
-    /// The same in what is said on standard error.
+    /// The same for messages on standard error.
     pub fn paint_talk<T: Display>(&self, style: Style, text: T) -> Painted<T> {
         paint(self.color_talk, style, text)
     }
 
-    /// Standard error is best effort: there is nobody to tell that it is closed.
+    /// Standard error is best effort: if it is closed, that cannot be reported.
     fn say(&mut self, text: impl Display) {
         if let Some(held) = &mut self.held {
             return held.push(text.to_string());
@@ -274,13 +283,19 @@ impl Printer {
     }
 }
 
-pub const ERROR: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Red)));
-pub const WARNING: Style =
-    Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Yellow)));
-pub const HINT: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Cyan)));
+pub const ERROR: Style = Style::new()
+    .bold()
+    .fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Red)));
+pub const WARNING: Style = Style::new()
+    .bold()
+    .fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Yellow)));
+pub const HINT: Style = Style::new()
+    .bold()
+    .fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Cyan)));
 pub const HEADING: Style = Style::new().bold().underline();
-pub const DIRECTORY: Style =
-    Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Blue)));
+pub const DIRECTORY: Style = Style::new()
+    .bold()
+    .fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Blue)));
 pub const SYMLINK: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Cyan)));
 pub const FAINT: Style = Style::new().dimmed();
 pub const BOLD: Style = Style::new().bold();
@@ -302,7 +317,10 @@ pub struct Painted<T> {
 }
 
 fn paint<T: Display>(on: bool, style: Style, text: T) -> Painted<T> {
-    Painted { style: if on { style } else { Style::new() }, text }
+    Painted {
+        style: if on { style } else { Style::new() },
+        text,
+    }
 }
 
 impl<T: Display> Display for Painted<T> {

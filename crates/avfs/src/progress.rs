@@ -21,17 +21,30 @@ impl Progress {
     pub fn start(out: &Printer, what: &'static str, total: Option<u64>) -> Progress {
         let wanted = out.talks() && io::stderr().is_terminal();
         let bytes = Arc::new(AtomicU64::new(0));
-        Progress { bar: wanted.then(|| bar(what, total, &bytes)), bytes }
+        Progress {
+            bar: wanted.then(|| bar(what, total, &bytes)),
+            bytes,
+        }
     }
 
-    /// For work that is not on files: only what [`Progress::say`] says is shown.
+    /// For work without a count of files: only messages of [`Progress::say`] are shown.
     pub fn spin(out: &Printer, what: &'static str) -> Progress {
         let wanted = out.talks() && io::stderr().is_terminal();
-        let spinner = || styled(ProgressBar::new_spinner(), what, "{prefix} {spinner} {msg}", |style| style);
-        Progress { bar: wanted.then(spinner), bytes: Arc::default() }
+        let spinner = || {
+            styled(
+                ProgressBar::new_spinner(),
+                what,
+                "{prefix} {spinner} {msg}",
+                |style| style,
+            )
+        };
+        Progress {
+            bar: wanted.then(spinner),
+            bytes: Arc::default(),
+        }
     }
 
-    /// For work that is mostly done at once: shown when it has taken a second.
+    /// For work that is mostly fast: shown after a second.
     pub fn if_slow(out: &Printer, what: &'static str) -> Progress {
         let wanted = out.talks() && io::stderr().is_terminal();
         let spinner = || {
@@ -40,7 +53,10 @@ impl Progress {
             show_after_a_second(bar.downgrade());
             bar
         };
-        Progress { bar: wanted.then(spinner), bytes: Arc::default() }
+        Progress {
+            bar: wanted.then(spinner),
+            bytes: Arc::default(),
+        }
     }
 
     pub fn say(&self, text: impl FnOnce() -> String) {
@@ -50,7 +66,7 @@ impl Progress {
     }
 }
 
-impl agentvfs::transfer::Progress for Progress {
+impl agentvfs::transfer::TransferProgress for Progress {
     fn advance(&self, files: u64, bytes: u64) {
         if let Some(bar) = &self.bar {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -74,14 +90,19 @@ fn bar(what: &'static str, total: Option<u64>, bytes: &Arc<AtomicU64>) -> Progre
             ProgressBar::new(total),
             "{prefix} {wide_bar} {human_pos}/{human_len} files, {per_sec}, {size}, {eta} left",
         ),
-        None => (ProgressBar::new_spinner(), "{prefix} {spinner} {human_pos} files, {per_sec}, {size}"),
+        None => (
+            ProgressBar::new_spinner(),
+            "{prefix} {spinner} {human_pos} files, {per_sec}, {size}",
+        ),
     };
     let bytes = Arc::clone(bytes);
     let size = move |_: &indicatif::ProgressState, text: &mut dyn std::fmt::Write| {
-        // A bar that cannot be drawn is no reason to stop the work.
+        // If a bar cannot be drawn, the work continues.
         let _ = write!(text, "{}", crate::size::HumanSize(bytes.load(Ordering::Relaxed)));
     };
-    styled(bar, what, template, |style| style.with_key("per_sec", files_per_second).with_key("size", size))
+    styled(bar, what, template, |style| {
+        style.with_key("per_sec", files_per_second).with_key("size", size)
+    })
 }
 
 /// By a thread of its own: the work is done where it was begun.
@@ -113,7 +134,7 @@ fn files_per_second(state: &indicatif::ProgressState, text: &mut dyn std::fmt::W
 
 #[cfg(test)]
 mod tests {
-    use agentvfs::transfer::Progress as _;
+    use agentvfs::transfer::TransferProgress as _;
 
     use super::*;
 
@@ -121,9 +142,16 @@ mod tests {
     fn both_templates_are_valid() {
         let bytes = Arc::default();
         drop(bar("import", Some(3), &bytes));
-        let progress = Progress { bar: Some(bar("import", None, &bytes)), bytes };
+        let progress = Progress {
+            bar: Some(bar("import", None, &bytes)),
+            bytes,
+        };
         progress.advance(2, 1024);
         assert_eq!(progress.bytes.load(Ordering::Relaxed), 1024);
-        Progress { bar: None, bytes: Arc::default() }.advance(1, 1);
+        Progress {
+            bar: None,
+            bytes: Arc::default(),
+        }
+        .advance(1, 1);
     }
 }

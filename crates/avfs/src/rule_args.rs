@@ -3,24 +3,24 @@
 use std::path::PathBuf;
 
 use agentvfs::Vault;
-use agentvfs::rules::{self, Rule, RuleFile, Rules};
+use agentvfs::rules::{self, Labels, Level, Rule, RuleFile, Rules};
 use anyhow::Result;
 
 use crate::escape::printable_path;
-use crate::settings::Key;
+use crate::settings::SettingKey;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct RuleArgs {
-    /// See the vault through this rule, PATTERN=LEVEL or PATTERN=LEVEL@PRIORITY; can be given several times
+    /// View the vault through this rule, PATTERN=LEVEL or PATTERN=LEVEL@PRIORITY; can be repeated
     #[arg(long, value_name = "RULE", help_heading = HEADING)]
     rule: Vec<String>,
-    /// See the vault through a preset; `avfs rules presets` lists them
+    /// View the vault through a preset; can be repeated (`avfs rules presets` lists them)
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     preset: Vec<String>,
-    /// See the vault through the rules of a file
+    /// View the vault through the rules in a file; can be repeated
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     rules: Vec<PathBuf>,
-    /// See all of the vault, whatever rules are stored with it
+    /// View all of the vault, whatever rules are stored with it
     #[arg(long, help_heading = HEADING, conflicts_with_all = ["rule", "preset", "rules"])]
     no_rules: bool,
     /// Decided by others, and not by flags.
@@ -43,14 +43,19 @@ const HEADING: &str = "Rules";
 impl RuleArgs {
     /// These rules, or none, whatever is stored with a vault.
     pub fn fixed(rules: Option<Vec<Rule>>) -> RuleArgs {
-        RuleArgs { fixed: Some(rules), ..RuleArgs::default() }
+        RuleArgs {
+            fixed: Some(rules),
+            ..RuleArgs::default()
+        }
     }
 
     /// The rules that the flags name, one list of all of them.
     pub fn read(&self) -> Result<Chosen> {
         match &self.fixed {
             Some(Some(rules)) => {
-                return Ok(Chosen::These(Rules::new(rules.clone()).map_err(agentvfs::Error::from)?));
+                return Ok(Chosen::These(
+                    Rules::shared(rules.clone()).map_err(agentvfs::Error::from)?,
+                ));
             }
             Some(None) => return Ok(Chosen::Everything),
             None => {}
@@ -74,7 +79,7 @@ impl RuleArgs {
         for text in &self.rule {
             list.push(rules::line("--rule", text)?);
         }
-        Ok(Chosen::These(Rules::new(list).map_err(agentvfs::Error::from)?))
+        Ok(Chosen::These(Rules::shared(list).map_err(agentvfs::Error::from)?))
     }
 
     /// The same for a task: single rules alone come on top of those that it has without flags.
@@ -83,7 +88,7 @@ impl RuleArgs {
         match self.read()? {
             Chosen::These(single) if !is_list => {
                 let list = usual.iter().chain(single.list()).cloned().collect();
-                Ok(Chosen::These(Rules::new(list).map_err(agentvfs::Error::from)?))
+                Ok(Chosen::These(Rules::shared(list).map_err(agentvfs::Error::from)?))
             }
             chosen => Ok(chosen),
         }
@@ -107,27 +112,43 @@ impl RuleArgs {
         }
     }
 
-    /// The flags as they were given, to be given again.
+    /// The flags as they were given, for passing them on.
     pub fn words(&self) -> Vec<String> {
         let presets = self.preset.iter().map(|name| ("--preset", name.clone()));
         let files = self.rules.iter().map(|file| ("--rules", printable_path(file)));
         let rules = self.rule.iter().map(|rule| ("--rule", rule.clone()));
-        presets.chain(files).chain(rules).map(|(flag, value)| format!("{flag} {}", quoted(&value))).collect()
+        presets
+            .chain(files)
+            .chain(rules)
+            .map(|(flag, value)| format!("{flag} {}", quoted(&value)))
+            .collect()
     }
 }
 
-/// What else may be in an `avfs.toml`.
+/// Whether rules show nothing at all: a path that no rule allows is hidden.
+pub fn hide_everything(rules: &Rules) -> bool {
+    let root = rules.root(&Labels::default());
+    root.level() < Level::View && !rules.is_passable(&root)
+}
+
+/// How to make rules that hide everything hide only the paths that they name.
+pub const SHOW_THE_REST: &str = "add `--rule '/**=write'`, or a preset such as `--preset agent-safe`";
+
+/// The other possible sections of an `avfs.toml`.
 pub fn other_sections() -> Vec<&'static str> {
-    let settings = Key::ALL.iter().map(|key| key.name().split('.').next().unwrap_or(key.name()));
+    let settings = SettingKey::ALL
+        .iter()
+        .map(|key| key.name().split('.').next().unwrap_or(key.name()));
     settings.chain(["setup"]).collect()
 }
 
 /// As a shell reads it back.
 pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@:,+%".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
 
@@ -144,8 +165,12 @@ mod tests {
             fixed: None,
             no_rules: false,
         };
-        let expected =
-            ["--preset read-only", "--rules r.toml", "--rule '/a b/**=read'", "--rule '/it'\\''s=none'"];
+        let expected = [
+            "--preset read-only",
+            "--rules r.toml",
+            "--rule '/a b/**=read'",
+            "--rule '/it'\\''s=none'",
+        ];
         assert_eq!(args.words(), expected);
         assert!(matches!(RuleArgs::default().read().unwrap(), Chosen::Stored));
     }

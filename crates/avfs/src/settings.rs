@@ -1,6 +1,6 @@
 //! The user's settings: defaults, two files, the environment and flags, each beating the one before.
 //!
-//! Nothing here knows about arguments or output, so that other programs can read the same settings.
+//! Nothing here depends on arguments or output, so that other programs can read the same settings.
 
 mod file;
 mod key;
@@ -10,8 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use key::{Key, Value, WrongValue};
-pub use place::Places;
+pub use key::{SettingKey, Value, WrongValue};
+pub use place::UserDirectories;
 
 use agentvfs::mount::Transport;
 
@@ -29,8 +29,8 @@ pub enum Origin {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
-    pub key: Key,
+pub struct ChosenSetting {
+    pub key: SettingKey,
     /// `None`: no limit, or not chosen.
     pub value: Option<Value>,
     pub origin: Origin,
@@ -39,8 +39,8 @@ pub struct Setting {
 /// All settings, each with its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// In the order of [`Key::ALL`].
-    all: Vec<Setting>,
+    /// In the order of [`SettingKey::ALL`].
+    all: Vec<ChosenSetting>,
     /// The files that were read.
     pub files: Vec<PathBuf>,
 }
@@ -62,33 +62,34 @@ pub struct Retention {
     pub disk_share: f64,
 }
 
-/// What a new vault may hold; `None` is without a limit.
+/// The limits of a new vault; `None` means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     pub bytes: Option<u64>,
     pub files: Option<u64>,
 }
 
-/// What a run may use up; `None` is without a limit.
+/// The resource limits of a run; `None` means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunLimits {
+pub struct LimitSettings {
     pub memory: Option<u64>,
     pub timeout: Option<Duration>,
     pub pids: Option<u64>,
 }
 
-/// What settings are read from, besides the defaults.
+/// The sources of settings, besides the defaults.
 pub struct Sources<'a> {
-    pub places: &'a Places,
+    pub places: &'a UserDirectories,
     /// Where the search for a project's file starts, upwards.
     pub working_directory: Option<&'a Path>,
     pub environment: &'a dyn Fn(&str) -> Option<OsString>,
-    pub flags: &'a [(Key, OsString)],
+    pub flags: &'a [(SettingKey, OsString)],
 }
 
 impl Settings {
     pub fn load(sources: &Sources<'_>) -> Result<Settings, SettingsError> {
         let mut settings = Settings::defaults(sources.places);
+        // The weakest source first: each of the following replaces what it sets.
         settings.take_files(sources)?;
         for (key, variable, raw) in set_variables(sources.environment) {
             let place = variable.clone();
@@ -100,31 +101,48 @@ impl Settings {
         Ok(settings)
     }
 
-    fn defaults(places: &Places) -> Settings {
+    fn defaults(places: &UserDirectories) -> Settings {
         let value = |key| match key {
-            Key::Home => places.default_home().map(Value::Directory),
+            SettingKey::Home => places.default_home().map(Value::Directory),
             key => key.default(),
         };
-        let all = Key::ALL.map(|key| Setting { key, value: value(key), origin: Origin::Default });
-        Settings { all: all.into(), files: Vec::new() }
+        let all = SettingKey::ALL.map(|key| ChosenSetting {
+            key,
+            value: value(key),
+            origin: Origin::Default,
+        });
+        Settings {
+            all: all.into(),
+            files: Vec::new(),
+        }
     }
 
     fn take_files(&mut self, sources: &Sources<'_>) -> Result<(), SettingsError> {
         let user_file = sources.places.user_file();
         if let Some(file) = user_file.clone() {
-            self.take_file(&file, |line| Origin::UserFile { file: file.clone(), line })?;
+            self.take_file(&file, |line| Origin::UserFile {
+                file: file.clone(),
+                line,
+            })?;
         }
         let project_file = sources.working_directory.and_then(place::project_file);
+        // In the user's own directory for settings, the search for a project's file finds the user's file.
         match project_file.filter(|file| user_file.as_ref() != Some(file)) {
-            Some(file) => self.take_file(&file, |line| Origin::ProjectFile { file: file.clone(), line }),
+            Some(file) => self.take_file(&file, |line| Origin::ProjectFile {
+                file: file.clone(),
+                line,
+            }),
             None => Ok(()),
         }
     }
 
     fn take_file(&mut self, file: &Path, origin: impl Fn(usize) -> Origin) -> Result<(), SettingsError> {
-        let Some(text) = place::read(file)? else { return Ok(()) };
+        let Some(text) = place::read(file)? else {
+            return Ok(());
+        };
         for assignment in file::parse(file, &text)? {
             let origin = origin(assignment.line);
+            // A project may come from another author: its file must not choose the store, for example.
             if matches!(origin, Origin::ProjectFile { .. }) && !assignment.key.allowed_in_project() {
                 let key = assignment.key.name();
                 return Err(SettingsError::NotForProjects {
@@ -133,7 +151,11 @@ impl Settings {
                     key,
                 });
             }
-            self.put(Setting { key: assignment.key, value: assignment.value, origin });
+            self.put(ChosenSetting {
+                key: assignment.key,
+                value: assignment.value,
+                origin,
+            });
         }
         self.files.push(file.to_owned());
         Ok(())
@@ -141,48 +163,51 @@ impl Settings {
 
     fn take_text(
         &mut self,
-        key: Key,
+        key: SettingKey,
         raw: &OsStr,
         place: String,
         origin: Origin,
     ) -> Result<(), SettingsError> {
         let wrong = |wrong| SettingsError::WrongValue { place, key, wrong };
         let value = key.kind().read_text(raw).map_err(wrong)?;
-        self.put(Setting { key, value, origin });
+        self.put(ChosenSetting { key, value, origin });
         Ok(())
     }
 
-    fn put(&mut self, setting: Setting) {
+    fn put(&mut self, setting: ChosenSetting) {
         let place = self.all.iter_mut().find(|known| known.key == setting.key);
         *place.expect("defaults hold every key") = setting;
     }
 
-    pub fn all(&self) -> &[Setting] {
+    pub fn all(&self) -> &[ChosenSetting] {
         &self.all
     }
 
-    pub fn get(&self, key: Key) -> &Setting {
-        self.all.iter().find(|setting| setting.key == key).expect("defaults hold every key")
+    pub fn get(&self, key: SettingKey) -> &ChosenSetting {
+        self.all
+            .iter()
+            .find(|setting| setting.key == key)
+            .expect("defaults hold every key")
     }
 
     pub fn color(&self) -> ColorWhen {
-        match &self.get(Key::Color).value {
+        match &self.get(SettingKey::Color).value {
             Some(Value::Text(text)) if text == "always" => ColorWhen::Always,
             Some(Value::Text(text)) if text == "never" => ColorWhen::Never,
             _ => ColorWhen::Auto,
         }
     }
 
-    /// Where the store is; `None` if the user has no home directory and has not said.
+    /// The directory of the store; `None` if the user has no home directory and has not set one.
     pub fn home(&self) -> Option<&Path> {
-        match &self.get(Key::Home).value {
+        match &self.get(SettingKey::Home).value {
             Some(Value::Directory(path)) => Some(path),
             _ => None,
         }
     }
 
     pub fn vault(&self) -> Option<&str> {
-        match &self.get(Key::Vault).value {
+        match &self.get(SettingKey::Vault).value {
             Some(Value::Text(name)) => Some(name),
             _ => None,
         }
@@ -190,15 +215,15 @@ impl Settings {
 
     /// How long to wait for another process.
     pub fn wait(&self) -> Duration {
-        self.span(Key::Wait)
+        self.span(SettingKey::Wait)
     }
 
     pub fn retention(&self) -> Retention {
         Retention {
-            all: self.span(Key::RetentionAll),
-            hourly: self.span(Key::RetentionHourly),
-            daily: self.span(Key::RetentionDaily),
-            disk_share: match self.get(Key::RetentionDiskShare).value {
+            all: self.span(SettingKey::RetentionAll),
+            hourly: self.span(SettingKey::RetentionHourly),
+            daily: self.span(SettingKey::RetentionDaily),
+            disk_share: match self.get(SettingKey::RetentionDiskShare).value {
                 Some(Value::Share(share)) => share,
                 _ => 0.0,
             },
@@ -206,56 +231,67 @@ impl Settings {
     }
 
     pub fn search_enabled(&self) -> bool {
-        self.get(Key::SearchEnabled).value == Some(Value::Switch(true))
+        self.get(SettingKey::SearchEnabled).value == Some(Value::Switch(true))
     }
 
     /// Whether ignored files of tasks are shown and applied too.
     pub fn tasks_ignored(&self) -> bool {
-        self.get(Key::TasksIgnored).value == Some(Value::Switch(true))
+        self.get(SettingKey::TasksIgnored).value == Some(Value::Switch(true))
     }
 
-    /// How requests of mounts come from the kernel.
+    /// The transport of requests of mounts.
     pub fn transport(&self) -> Transport {
-        let chosen = match &self.get(Key::MountTransport).value {
+        let chosen = match &self.get(SettingKey::MountTransport).value {
             Some(Value::Text(text)) => Transport::ALL.into_iter().find(|way| way.as_str() == text),
             _ => None,
         };
         chosen.unwrap_or_default()
     }
 
-    pub fn quota(&self) -> Quota {
-        Quota { bytes: self.number(Key::QuotaBytes), files: self.number(Key::QuotaFiles) }
+    /// The runtime of containers, if the user prefers one.
+    pub fn container_runtime(&self) -> Option<String> {
+        match &self.get(SettingKey::ContainersRuntime).value {
+            Some(Value::Text(name)) => Some(name.clone()),
+            _ => None,
+        }
     }
 
-    /// What a run may use up, if nothing else is said.
-    pub fn run_limits(&self) -> RunLimits {
-        RunLimits {
-            memory: self.number(Key::RunMemory),
-            timeout: match self.get(Key::RunTimeout).value {
+    pub fn quota(&self) -> Quota {
+        Quota {
+            bytes: self.number(SettingKey::QuotaBytes),
+            files: self.number(SettingKey::QuotaFiles),
+        }
+    }
+
+    /// The default resource limits of a run.
+    pub fn run_limits(&self) -> LimitSettings {
+        LimitSettings {
+            memory: self.number(SettingKey::RunMemory),
+            timeout: match self.get(SettingKey::RunTimeout).value {
                 Some(Value::Span(span)) => Some(span),
                 _ => None,
             },
-            pids: self.number(Key::RunPids),
+            pids: self.number(SettingKey::RunPids),
         }
     }
 
     /// The keys that leave a run.
     pub fn detach_keys(&self) -> DetachKeys {
-        let text = match &self.get(Key::RunDetachKeys).value {
+        let text = match &self.get(SettingKey::RunDetachKeys).value {
             Some(Value::Text(text)) => text,
             _ => DetachKeys::USUAL,
         };
         DetachKeys::parse(text).expect("what was read from a setting are keys")
     }
 
-    fn span(&self, key: Key) -> Duration {
+    fn span(&self, key: SettingKey) -> Duration {
         match self.get(key).value {
             Some(Value::Span(span)) => span,
             _ => Duration::ZERO,
         }
     }
 
-    fn number(&self, key: Key) -> Option<u64> {
+    fn number(&self, key: SettingKey) -> Option<u64> {
         match self.get(key).value {
             Some(Value::Number(number)) => Some(number),
             _ => None,
@@ -264,13 +300,15 @@ impl Settings {
 }
 
 /// The variables that are set and not empty. `NO_COLOR` is the custom of all programs; our own is stronger.
-fn set_variables(environment: &dyn Fn(&str) -> Option<OsString>) -> Vec<(Key, String, OsString)> {
+fn set_variables(environment: &dyn Fn(&str) -> Option<OsString>) -> Vec<(SettingKey, String, OsString)> {
     let read = |name: &str| environment(name).filter(|value| !value.is_empty());
-    let no_color = read("NO_COLOR").map(|_| (Key::Color, "NO_COLOR".to_owned(), OsString::from("never")));
-    let own = Key::ALL.into_iter().filter_map(|key| {
+    let no_color =
+        read("NO_COLOR").map(|_| (SettingKey::Color, "NO_COLOR".to_owned(), OsString::from("never")));
+    let own = SettingKey::ALL.into_iter().filter_map(|key| {
         let name = key.variable();
         read(&name).map(|value| (key, name, value))
     });
+    // Ours come later and therefore replace it.
     no_color.into_iter().chain(own).collect()
 }
 
@@ -278,18 +316,39 @@ fn set_variables(environment: &dyn Fn(&str) -> Option<OsString>) -> Vec<(Key, St
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     #[error("{}:{line}: {detail}", printable_path(file))]
-    Syntax { file: PathBuf, line: usize, detail: String },
+    Syntax {
+        file: PathBuf,
+        line: usize,
+        detail: String,
+    },
     #[error("{}:{line}: unknown key '{}'", printable_path(file), crate::escape::printable(name.as_bytes()))]
-    UnknownKey { file: PathBuf, line: usize, name: String, suggestion: Option<String> },
+    UnknownKey {
+        file: PathBuf,
+        line: usize,
+        name: String,
+        suggestion: Option<String>,
+    },
     #[error(
         "{}:{line}: '{section}' is a section, and should be written as [{section}] with keys below",
         printable_path(file)
     )]
-    NotASection { file: PathBuf, line: usize, section: String },
+    NotASection {
+        file: PathBuf,
+        line: usize,
+        section: String,
+    },
     #[error("{place}: {} is {}, and should be {}", key.name(), wrong.found, wrong.expected)]
-    WrongValue { place: String, key: Key, wrong: WrongValue },
+    WrongValue {
+        place: String,
+        key: SettingKey,
+        wrong: WrongValue,
+    },
     #[error("{}:{line}: a project cannot set '{key}'", printable_path(file))]
-    NotForProjects { file: PathBuf, line: usize, key: &'static str },
+    NotForProjects {
+        file: PathBuf,
+        line: usize,
+        key: &'static str,
+    },
     #[error("{} cannot be read: {reason}", printable_path(file))]
     Unreadable { file: PathBuf, reason: String },
 }
@@ -308,15 +367,16 @@ impl SettingsError {
 
     pub fn hint(&self) -> Option<String> {
         match self {
-            SettingsError::UnknownKey { suggestion: Some(name), .. } => {
-                Some(format!("did you mean '{name}'?"))
-            }
+            SettingsError::UnknownKey {
+                suggestion: Some(name),
+                ..
+            } => Some(format!("did you mean '{name}'?")),
             SettingsError::UnknownKey { suggestion: None, .. } => {
                 Some("`avfs config show` lists the keys".to_owned())
             }
-            SettingsError::NotForProjects { key, .. } => {
-                Some(format!("set '{key}' in your own avfs.toml, in the environment or by a flag"))
-            }
+            SettingsError::NotForProjects { key, .. } => Some(format!(
+                "set '{key}' in your own avfs.toml, in the environment or by a flag"
+            )),
             SettingsError::Syntax { .. }
             | SettingsError::NotASection { .. }
             | SettingsError::WrongValue { .. }

@@ -8,7 +8,13 @@ use agentvfs::query::find::SizeTest;
 #[error("'{0}' is not a size: write bytes or a unit, such as 4096, 10k, 1.5M or 2GiB")]
 pub struct BadSize(String);
 
-const UNITS: [(&str, u64); 5] = [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40)];
+const UNITS: [(&str, u64); 5] = [
+    ("", 1),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
+];
 
 /// Reads `4096`, `10k`, `1.5M`, `2GiB`.
 pub fn parse_size(text: &str) -> Result<u64, BadSize> {
@@ -16,7 +22,9 @@ pub fn parse_size(text: &str) -> Result<u64, BadSize> {
 }
 
 fn read_size(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let factor = unit_factor(unit)?;
     if let Ok(whole) = number.parse::<u64>() {
@@ -28,11 +36,18 @@ fn read_size(text: &str) -> Option<u64> {
 
 fn unit_factor(unit: &str) -> Option<u64> {
     let lower = unit.to_ascii_lowercase();
-    let short = lower.strip_suffix("ib").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
-    UNITS.iter().find(|(name, _)| *name == short).map(|(_, factor)| *factor)
+    let short = lower
+        .strip_suffix("ib")
+        .or_else(|| lower.strip_suffix('b'))
+        .unwrap_or(&lower);
+    UNITS
+        .iter()
+        .find(|(name, _)| *name == short)
+        .map(|(_, factor)| *factor)
 }
 
-/// A size as `find` takes it: `+10k` is larger than, `-10k` smaller than, `10k` exactly that many bytes.
+/// A size in the notation of `find`: `+10k` is larger than, `-10k` smaller than, `10k` exactly that many
+/// bytes.
 pub fn parse_size_test(text: &str) -> Result<SizeTest, BadSize> {
     let whole = |_| BadSize(text.to_owned());
     match text.as_bytes().first() {
@@ -84,8 +99,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused_by_name() {
-        for text in ["", "k", "-1", "1x", "1.2.3M", "ten", "1 k", "99999999999999999999", "20000000t"] {
+    fn invalid_size_is_refused_by_name() {
+        for text in [
+            "",
+            "k",
+            "-1",
+            "1x",
+            "1.2.3M",
+            "ten",
+            "1 k",
+            "99999999999999999999",
+            "20000000t",
+        ] {
             assert_eq!(parse_size(text), Err(BadSize(text.to_owned())), "{text}");
         }
     }

@@ -1,6 +1,6 @@
 //! "Did you mean …?" for names that do not exist.
 
-/// The candidate nearest to what was written, if one is near enough to be what was meant.
+/// The candidate nearest to the written word, if one is near enough to be meant.
 pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = candidates.into_iter().map(|name| (likeness(written, name), name));
     let near = scored.filter(|(score, _)| *score >= 0.6);
@@ -8,7 +8,7 @@ pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>)
 }
 
 /// 1 for equal names, 0 for names with nothing in common. The last part of a dotted name counts as well:
-/// who writes `hourly` means `retention.hourly`.
+/// `hourly` means `retention.hourly`.
 fn likeness(written: &str, name: &str) -> f64 {
     let whole = strsim::normalized_damerau_levenshtein(written, name);
     match name.rsplit_once('.') {

@@ -1,4 +1,4 @@
-//! Lists for people: a heading, and columns as wide as what is in them.
+//! Lists for people: a heading, and columns as wide as their contents.
 
 use crate::printer::{HEADING, PrintError, Printer};
 
@@ -14,17 +14,21 @@ pub fn print<const COLUMNS: usize>(
     };
     let widths: [usize; COLUMNS] = std::array::from_fn(width);
     let line = |cells: [&str; COLUMNS]| {
-        let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let padded = cells
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     out.line(out.paint(HEADING, line(heading)))?;
-    rows.iter().try_for_each(|row| out.line(line(row.each_ref().map(String::as_str))))
+    rows.iter()
+        .try_for_each(|row| out.line(line(row.each_ref().map(String::as_str))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::printer::Manner;
+    use crate::printer::OutputStyle;
     use crate::settings::ColorWhen;
     use std::io::Write;
     use std::sync::{Arc, Mutex};
@@ -46,7 +50,12 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let sink = Sink::default();
-        let manner = Manner { color: ColorWhen::Never, json: false, quiet: false, paged: false };
+        let manner = OutputStyle {
+            color: ColorWhen::Never,
+            json: false,
+            quiet: false,
+            paged: false,
+        };
         let mut out = Printer::to(Box::new(sink.clone()), Box::new(std::io::sink()), manner);
         let rows = [["größe", "1", "x"], ["a", "22222", ""]].map(|row| row.map(str::to_owned));
         print(&mut out, ["NAME", "N", "ABOUT"], &rows).unwrap();

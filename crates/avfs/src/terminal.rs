@@ -1,7 +1,7 @@
-//! The user's terminal while it shares that of a program: bytes go both ways, as they are.
+//! The user's terminal while it is shared with a program: bytes pass unchanged in both directions.
 //!
-//! The process that does this serves nothing: it may be stopped, with the program, and go on; it may leave, and the program
-//! goes on without it.
+//! This process serves nothing else: it may be stopped, with the program, and continued; it may leave, and
+//! the program continues without it.
 
 mod detach_keys;
 mod raw;
@@ -25,9 +25,9 @@ pub use detach_keys::DetachKeys;
 use detach_keys::Typed;
 use raw::Raw;
 
-/// How much may wait for a program that does not read.
+/// How much input may be pending for a program that does not read.
 const PENDING_MAX: usize = 64 << 10;
-/// How much of the output a terminal that joins is shown again.
+/// How much of the output is repeated to a terminal that joins.
 const REPLAYED: u64 = 64 << 10;
 
 /// Whether there is a terminal to share.
@@ -42,42 +42,49 @@ pub fn settings() -> Option<Termios> {
 
 /// The size of the window, if there is one.
 pub fn size() -> WindowSize {
-    let found = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
-    found.map_or_else(WindowSize::default, |size| WindowSize { rows: size.ws_row, columns: size.ws_col })
+    let found = tcgetwinsize(io::stdout())
+        .ok()
+        .filter(|size| size.ws_row > 0 && size.ws_col > 0);
+    found.map_or_else(WindowSize::default, |size| WindowSize {
+        rows: size.ws_row,
+        columns: size.ws_col,
+    })
 }
 
 /// How the sharing of a terminal ended.
-pub enum Parting {
+pub enum SharingEnd {
     /// The program's terminal is gone. If it was heard of: how the run ended.
     Ended(Option<Box<RunRecord>>),
-    /// The user left by the keys for it; the program goes on.
+    /// The user left with the detach keys; the program continues.
     Detached(Joined),
-    /// The terminal is gone, or this process was asked to end; the program goes on.
+    /// The terminal is gone, or this process was asked to end; the program continues.
     Lost,
 }
 
 /// How a terminal is shared.
 pub struct Sharing<'a> {
     pub keys: DetachKeys,
-    /// What was printed before, for a terminal that joins later.
+    /// Earlier output, for a terminal that joins later.
     pub output: Option<RunOutput>,
     /// The signals that make it leave.
     pub leaving: &'a [i32],
-    /// Waits for the end to be told, when the program's terminal is gone already.
+    /// Waits for the report of the end if the program's terminal is gone already.
     pub awaits_end: bool,
 }
 
-/// Shares the user's terminal with a program until nothing of it is left, or the user leaves. The terminal is then as it was.
-pub fn share(attachment: Attachment, sharing: Sharing<'_>) -> io::Result<Parting> {
+/// Shares the user's terminal with a program until the program is gone, or the user leaves. The terminal is
+/// then restored.
+pub fn share(attachment: Attachment, sharing: Sharing<'_>) -> io::Result<SharingEnd> {
     let mut relay = Relay::new(attachment, sharing)?;
     let parting = loop {
         if let Some(parting) = relay.turn()? {
             break parting;
         }
     };
+    // Before anything else is printed.
     relay.restore();
-    if let Parting::Detached(_) | Parting::Lost = parting {
-        // If nobody is there to be told, the program has ended.
+    if let SharingEnd::Detached(_) | SharingEnd::Lost = parting {
+        // If the other side is gone, the program has ended.
         let _ = relay.attachment.detach();
     }
     Ok(parting)
@@ -88,7 +95,7 @@ struct Relay {
     keys: Typed,
     output: Option<RunOutput>,
     awaits_end: bool,
-    /// Since it joined: the user's terminal in raw mode, and what the program has made of it.
+    /// Since it joined: the user's terminal in raw mode, and the state that the program has set.
     joined: Option<(Joined, Raw)>,
     modes: TerminalModes,
     is_closed: bool,
@@ -98,7 +105,7 @@ struct Relay {
     leaving: UnixStream,
 }
 
-/// What there is to do.
+/// The events to handle.
 struct Ready {
     news: bool,
     woken: bool,
@@ -122,23 +129,25 @@ impl Relay {
     }
 
     /// Waits for something and does it. Answers when it is over, and how.
-    fn turn(&mut self) -> io::Result<Option<Parting>> {
+    fn turn(&mut self) -> io::Result<Option<SharingEnd>> {
         let ready = self.wait()?;
+        // First: a user who closes the window must not wait for output that is still coming.
         if ready.leaving {
-            return Ok(Some(Parting::Lost));
+            return Ok(Some(SharingEnd::Lost));
         }
         if ready.woken {
             self.rouse()?;
         }
         if ready.news {
             let is_there = self.attachment.receive()?;
+            // Also if the connection has ended: messages that arrived before its end still count.
             while let Some(heard) = self.attachment.next_heard()? {
                 if let Some(parting) = self.hear(heard)? {
                     return Ok(Some(parting));
                 }
             }
             if !is_there {
-                return Ok(Some(Parting::Ended(None)));
+                return Ok(Some(SharingEnd::Ended(None)));
             }
         }
         if ready.typed
@@ -146,6 +155,7 @@ impl Relay {
         {
             return Ok(Some(parting));
         }
+        // The first of the detach keys is held back for a moment, in case the second one follows.
         let late = self.keys.take_late(Instant::now());
         if !late.is_empty() {
             self.attachment.type_bytes(&late)?;
@@ -153,14 +163,15 @@ impl Relay {
         self.flush()
     }
 
-    fn flush(&mut self) -> io::Result<Option<Parting>> {
-        // That nobody takes it is seen by the end of the connection.
+    fn flush(&mut self) -> io::Result<Option<SharingEnd>> {
+        // If it is not received, the end of the connection shows it.
         let _ = self.attachment.flush();
         Ok(None)
     }
 
     fn wait(&self) -> io::Result<Ready> {
         let stdin = io::stdin();
+        // While the program does not read, typing stays in the terminal's own buffer.
         let wants_more = self.joined.is_some() && !self.is_closed && self.attachment.pending() < PENDING_MAX;
         let mut news = PollFlags::IN;
         if self.attachment.pending() > 0 {
@@ -172,21 +183,39 @@ impl Relay {
             PollFd::new(&self.leaving, PollFlags::IN),
         ];
         fds.extend(wants_more.then(|| PollFd::new(&stdin, PollFlags::IN)));
-        let left = self.keys.late_at().map(|at| at.saturating_duration_since(Instant::now()));
+        let left = self
+            .keys
+            .late_at()
+            .map(|at| at.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
-            Err(Errno::INTR) => return Ok(Ready { news: false, woken: false, leaving: false, typed: false }),
+            Err(Errno::INTR) => {
+                return Ok(Ready {
+                    news: false,
+                    woken: false,
+                    leaving: false,
+                    typed: false,
+                });
+            }
             Err(errno) => return Err(errno.into()),
         }
         let said = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
-        let has_news = fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
-        Ok(Ready { news: has_news, woken: said(1), leaving: said(2), typed: said(3) })
+        let has_news = fds[0]
+            .revents()
+            .intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+        Ok(Ready {
+            news: has_news,
+            woken: said(1),
+            leaving: said(2),
+            typed: said(3),
+        })
     }
 
-    /// Whoever had the terminal meanwhile may have left it otherwise.
+    /// Another program may have changed the terminal meanwhile.
     fn rouse(&mut self) -> io::Result<()> {
         let mut signals = [0; 64];
+        // Several signals may have come; the current size is the answer to all of them.
         while self.woken.read(&mut signals).is_ok_and(|count| count > 0) {}
         if let Some((_, raw)) = &mut self.joined {
             raw.again()?;
@@ -195,7 +224,7 @@ impl Relay {
         Ok(())
     }
 
-    fn hear(&mut self, heard: FromRun) -> io::Result<Option<Parting>> {
+    fn hear(&mut self, heard: FromRun) -> io::Result<Option<SharingEnd>> {
         match heard {
             FromRun::Joined(joined) => self.join(joined),
             FromRun::Shown(bytes) => Ok(self.show(&bytes)),
@@ -205,23 +234,24 @@ impl Relay {
                 self.is_closed = true;
                 Ok(None)
             }
-            FromRun::Closed => Ok(Some(Parting::Ended(None))),
-            FromRun::Ended(record) => Ok(Some(Parting::Ended(Some(record)))),
+            FromRun::Closed => Ok(Some(SharingEnd::Ended(None))),
+            FromRun::Ended(record) => Ok(Some(SharingEnd::Ended(Some(record)))),
         }
     }
 
     /// The terminal is put where the program is.
-    fn join(&mut self, joined: Joined) -> io::Result<Option<Parting>> {
+    fn join(&mut self, joined: Joined) -> io::Result<Option<SharingEnd>> {
         let raw = match self.joined.take() {
             Some((_, raw)) => raw,
             None => Raw::enter(tcgetattr(io::stdin())?)?,
         };
         let mut shown = joined.modes.clone().into_bytes();
         if joined.is_alternate {
+            // The alternate screen may hold what another program left there.
             shown.extend(b"\x1b[H\x1b[2J");
         }
         if let Some(output) = &self.output {
-            // What cannot be read is drawn again by the program.
+            // Output that cannot be read is redrawn by the program.
             let (tail, is_cut) = output.tail(joined.offset, REPLAYED).unwrap_or_default();
             shown.extend(replay(&tail, is_cut));
         }
@@ -229,43 +259,46 @@ impl Relay {
         Ok(self.show(&shown))
     }
 
-    fn show(&mut self, bytes: &[u8]) -> Option<Parting> {
+    fn show(&mut self, bytes: &[u8]) -> Option<SharingEnd> {
         self.modes.follow(bytes);
         match write_all(bytes) {
             Ok(()) => None,
-            Err(_) => Some(Parting::Lost),
+            Err(_) => Some(SharingEnd::Lost),
         }
     }
 
-    fn read_typed(&mut self) -> io::Result<Option<Parting>> {
+    fn read_typed(&mut self) -> io::Result<Option<SharingEnd>> {
         let mut buffer = [0; 4096];
         let count = match rustix::io::read(io::stdin(), &mut buffer) {
-            Ok(0) => return Ok(Some(Parting::Lost)),
+            Ok(0) => return Ok(Some(SharingEnd::Lost)),
             Ok(count) => count,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
-            Err(_) => return Ok(Some(Parting::Lost)),
+            Err(_) => return Ok(Some(SharingEnd::Lost)),
         };
         let (bytes, is_leaving) = self.keys.push(&buffer[..count], Instant::now());
         if !bytes.is_empty() {
             self.attachment.type_bytes(&bytes)?;
         }
         match &self.joined {
-            Some((joined, _)) if is_leaving => Ok(Some(Parting::Detached(joined.clone()))),
+            Some((joined, _)) if is_leaving => Ok(Some(SharingEnd::Detached(joined.clone()))),
             Some(_) | None => Ok(None),
         }
     }
 
-    /// As Ctrl-Z does to a job: whoever waits for us, a script or a shell, is stopped or told.
+    /// As Ctrl-Z does to a job: the script or shell that waits for us is stopped or notified.
     fn stop(&mut self) -> io::Result<()> {
-        let Some((_, raw)) = &mut self.joined else { return Ok(()) };
+        let Some((_, raw)) = &mut self.joined else {
+            return Ok(());
+        };
         raw.leave()?;
+        // This call returns only when the user continues the job.
         kill_current_process_group(Signal::TSTP)?;
         raw.again()?;
         self.attachment.resize(size())?;
         self.attachment.go_on()
     }
 
-    /// The terminal is the user's again, as it was.
+    /// Restores the user's terminal.
     fn restore(&mut self) {
         if let Some((_, raw)) = self.joined.take() {
             // A terminal that is gone needs nothing.

@@ -8,8 +8,14 @@ use jiff::civil;
 use jiff::tz::TimeZone;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a length of time: write a number and a unit, such as 45s, 30m, 12h, 7d or 2w")]
+#[error("'{0}' is not a length of time: write a number and a unit, such as 45s, 5m, 1h30m, 7d or 2w")]
 pub struct BadSpan(String);
+
+impl BadSpan {
+    pub fn new(text: &str) -> BadSpan {
+        BadSpan(text.to_owned())
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a time: write an age such as 2d, a date such as 2026-05-01, or '2026-05-01 12:30'")]
@@ -21,15 +27,50 @@ pub fn now() -> Timestamp {
     Timestamp::from_nanos(jiff::Timestamp::now().as_nanosecond())
 }
 
-/// Reads a length of time such as `30m`, `12h`, `7d`, `2w`.
+/// Reads a length of time such as `500ms`, `90s`, `5m`, `1h30m`, `7d`, `2w`.
 pub fn parse_span(text: &str) -> Result<Duration, BadSpan> {
     let read = || {
-        let unit = text.chars().last()?;
-        let (_, seconds) = SECOND_UNITS.iter().find(|(name, _)| *name == unit)?;
-        let count: u64 = text[..text.len() - unit.len_utf8()].parse().ok()?;
-        Some(Duration::from_secs(count.checked_mul(*seconds)?))
+        let mut left = text;
+        let mut span = Duration::ZERO;
+        // The smallest unit so far: a larger one after it, or the same one again, is a mistake.
+        let mut smallest = Duration::MAX;
+        while !left.is_empty() {
+            let digits = left.find(|c: char| !c.is_ascii_digit())?;
+            let (count, rest) = left.split_at(digits);
+            let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+            let (unit, rest) = rest.split_at(letters);
+            let unit = unit_named(unit).filter(|unit| *unit < smallest)?;
+            span = span.checked_add(unit.checked_mul(count.parse().ok()?)?)?;
+            (smallest, left) = (unit, rest);
+        }
+        Some(span).filter(|_| !text.is_empty())
     };
     read().ok_or_else(|| BadSpan(text.to_owned()))
+}
+
+fn unit_named(name: &str) -> Option<Duration> {
+    if name == "ms" {
+        return Some(Duration::from_millis(1));
+    }
+    let is_named = |(unit, _): &&(char, u64)| name.chars().eq([*unit]);
+    SECOND_UNITS
+        .iter()
+        .find(is_named)
+        .map(|(_, seconds)| Duration::from_secs(*seconds))
+}
+
+/// A duration in a flag where a bare number means seconds.
+pub fn span_or_seconds(text: &str) -> Result<Duration, BadSpan> {
+    text.parse()
+        .map(Duration::from_secs)
+        .or_else(|_| parse_span(text))
+}
+
+/// A duration in a flag where a bare number means milliseconds.
+pub fn span_or_milliseconds(text: &str) -> Result<Duration, BadSpan> {
+    text.parse()
+        .map(Duration::from_millis)
+        .or_else(|_| parse_span(text))
 }
 
 /// Shows a length of time in the largest unit that divides it: the inverse of [`parse_span`].
@@ -91,7 +132,10 @@ impl fmt::Display for Age {
 /// A moment as local date and time, to the second: `2026-05-01 12:30:05`.
 pub fn show_local(moment: Timestamp, zone: &TimeZone) -> String {
     match to_jiff(moment) {
-        Some(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Some(time) => time
+            .to_zoned(zone.clone())
+            .strftime("%Y-%m-%d %H:%M:%S")
+            .to_string(),
         None => out_of_calendar(moment),
     }
 }
@@ -113,7 +157,8 @@ fn to_jiff(moment: Timestamp) -> Option<jiff::Timestamp> {
     jiff::Timestamp::from_nanosecond(moment.as_nanos()).ok()
 }
 
-/// File times may lie outside the years -9999 to 9999; they are shown as seconds, as `date +@%s` takes them.
+/// File times may be outside of the years -9999 to 9999; they are shown as seconds, in the notation of `date
+/// +@%s`.
 fn out_of_calendar(moment: Timestamp) -> String {
     format!("@{}.{:09}", moment.seconds, moment.nanos)
 }
@@ -122,22 +167,53 @@ fn out_of_calendar(moment: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    const NOW: Timestamp = Timestamp { seconds: 1_777_636_800, nanos: 500_000_000 }; // 2026-05-01 12:00 UTC
+    const NOW: Timestamp = Timestamp {
+        seconds: 1_777_636_800,
+        nanos: 500_000_000,
+    }; // 2026-05-01 12:00 UTC
 
     #[test]
     fn spans_read_back_in_their_largest_unit() {
-        let cases =
-            [("45s", "45s"), ("120s", "2m"), ("12h", "12h"), ("48h", "2d"), ("2w", "14d"), ("0d", "0s")];
+        let cases = [
+            ("45s", "45s"),
+            ("120s", "2m"),
+            ("12h", "12h"),
+            ("48h", "2d"),
+            ("2w", "14d"),
+            ("0d", "0s"),
+        ];
         for (text, expected) in cases {
             assert_eq!(show_span(parse_span(text).unwrap()), expected, "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_span_is_refused_by_name() {
-        for text in ["", "d", "1", "1y", "-1d", "1.5d", "1 d", "99999999999999999999d", "1ü"] {
+    fn invalid_duration_is_refused_by_name() {
+        let huge = "99999999999999999999d";
+        for text in [
+            "", "d", "1", "1y", "-1d", "1.5d", "1 d", huge, "1ü", "30m1h", "1h1h", "1h30", "h30m",
+        ] {
             assert_eq!(parse_span(text), Err(BadSpan(text.to_owned())), "{text}");
         }
+    }
+
+    #[test]
+    fn a_bare_number_has_the_unit_of_its_flag() {
+        for (text, seconds) in [("90s", 90), ("5m", 300), ("1h30m", 5400), ("1d2h", 93_600)] {
+            let span = Duration::from_secs(seconds);
+            assert_eq!(
+                [
+                    parse_span(text),
+                    span_or_seconds(text),
+                    span_or_milliseconds(text)
+                ],
+                [Ok(span), Ok(span), Ok(span)]
+            );
+        }
+        assert_eq!(parse_span("1s500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(span_or_seconds("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(span_or_milliseconds("90"), Ok(Duration::from_millis(90)));
+        assert_eq!(span_or_seconds("1.5"), Err(BadSpan("1.5".to_owned())));
     }
 
     #[track_caller]
@@ -170,14 +246,20 @@ mod tests {
             (86_400 * 400, "1 year ago"),
         ];
         for (seconds, expected) in cases {
-            let then = Timestamp { seconds: NOW.seconds - seconds, nanos: 0 };
+            let then = Timestamp {
+                seconds: NOW.seconds - seconds,
+                nanos: 0,
+            };
             assert_eq!(Age { then, now: NOW }.to_string(), expected);
         }
     }
 
     #[test]
     fn a_time_outside_the_calendar_is_still_shown() {
-        let far = Timestamp { seconds: i64::MAX, nanos: 1 };
+        let far = Timestamp {
+            seconds: i64::MAX,
+            nanos: 1,
+        };
         assert_eq!(show_rfc3339(far), "@9223372036854775807.000000001");
         assert_eq!(show_local(NOW, &TimeZone::UTC), "2026-05-01 12:00:00");
         assert_eq!(show_compact(NOW, &TimeZone::UTC), "20260501-120000");

@@ -1,9 +1,9 @@
-//! What people are told of what a run did not reach.
+//! Messages about the network requests of a run that were refused.
 
 use std::ffi::OsStr;
 
 use agentvfs::exec::RefusalBody;
-use agentvfs::exec::boundary::network::{Refusal, group_of};
+use agentvfs::exec::sandbox::network::{Refusal, group_of};
 use serde_json::Value;
 
 /// A place that was not reached.
@@ -17,8 +17,18 @@ pub struct Unreached<'a> {
 
 impl<'a> From<&'a RefusalBody> for Unreached<'a> {
     fn from(refusal: &'a RefusalBody) -> Unreached<'a> {
-        let RefusalBody { target, reason, count, allow } = refusal;
-        Unreached { target, reason, count: *count, allow: allow.as_deref() }
+        let RefusalBody {
+            target,
+            reason,
+            count,
+            allow,
+        } = refusal;
+        Unreached {
+            target,
+            reason,
+            count: *count,
+            allow: allow.as_deref(),
+        }
     }
 }
 
@@ -34,7 +44,8 @@ impl<'a> From<&'a Value> for Unreached<'a> {
     }
 }
 
-/// One line for each place, and one with what to type to reach them: `again` is the command with the flag in it.
+/// One line for each target, and one with the command to repeat with access: `again` is the command with the
+/// flag in it.
 pub fn lines(refusals: &[Unreached<'_>], again: impl FnOnce(&str) -> String) -> Vec<String> {
     let mut lines: Vec<String> = refusals.iter().map(line).collect();
     let mut allow: Vec<&str> = Vec::new();
@@ -53,37 +64,60 @@ pub fn lines(refusals: &[Unreached<'_>], again: impl FnOnce(&str) -> String) -> 
         .collect();
     groups.dedup();
     if !groups.is_empty() {
-        lines.push(format!("       with --net {}, what belongs to it as well", groups.join(",")));
+        lines.push(format!(
+            "       with --net {}, what belongs to it as well",
+            groups.join(",")
+        ));
     }
     lines
 }
 
-/// What a program is told to be asking for again and again, while it does.
+/// The message about a request that a program repeats over and over, while it does.
 pub fn frequent(refusal: &Refusal) -> String {
-    let Refusal { target, because, allow, .. } = refusal;
+    let Refusal {
+        target,
+        because,
+        allow,
+        ..
+    } = refusal;
     let target = agentvfs::printable(target.as_bytes());
     let allow = allow.as_deref().map(|flag| {
         let group = group_of(flag.trim_start_matches('+'));
-        format!(": --net {}", group.map_or_else(|| flag.to_owned(), |group| format!("+{}", group.name)))
+        format!(
+            ": --net {}",
+            group.map_or_else(|| flag.to_owned(), |group| format!("+{}", group.name))
+        )
     });
     format!(
-        "{target} is not reached ({}), and is asked for again and again{}",
+        "{target} is not reached ({}), and is requested again and again{}",
         because.code(),
         allow.unwrap_or_default()
     )
 }
 
 fn line(refusal: &Unreached<'_>) -> String {
-    let Unreached { target, reason, count, .. } = refusal;
-    let target = if target.is_empty() { "a request without a host" } else { target };
-    let (target, reason) = (agentvfs::printable(target.as_bytes()), agentvfs::printable(reason.as_bytes()));
+    let Unreached {
+        target,
+        reason,
+        count,
+        ..
+    } = refusal;
+    let target = if target.is_empty() {
+        "a request without a host"
+    } else {
+        target
+    };
+    let (target, reason) = (
+        agentvfs::printable(target.as_bytes()),
+        agentvfs::printable(reason.as_bytes()),
+    );
     match count {
         1 => format!("not reached: {target} ({reason})"),
         count => format!("not reached: {target} ({reason}, {count} times)"),
     }
 }
 
-/// A word of a command as one types it. What cannot be typed is shown in its place.
+/// A word of a command as it is typed. Characters that cannot be typed are shown in its place.
 pub fn typed(word: &OsStr) -> String {
     match word.to_str().filter(|text| !text.chars().any(char::is_control)) {
         Some(text) => text.to_owned(),
@@ -94,9 +128,12 @@ pub fn typed(word: &OsStr) -> String {
 /// Words as a shell has to be given them.
 pub fn quoted(words: &[String]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@:,+%".contains(c);
-    let quote = |word: &String| match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    let quote = |word: &String| {
+        if !word.is_empty() && word.chars().all(is_plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
     };
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
@@ -107,10 +144,25 @@ mod tests {
 
     #[test]
     fn places_are_told_with_what_would_allow_them() {
-        let refusal = |target, reason, count, allow| Unreached { target, reason, count, allow };
+        let refusal = |target, reason, count, allow| Unreached {
+            target,
+            reason,
+            count,
+            allow,
+        };
         let refusals = [
-            refusal("registry.npmjs.org:443", "host_not_listed", 3, Some("+registry.npmjs.org")),
-            refusal("registry.npmjs.org:80", "host_not_listed", 1, Some("+registry.npmjs.org")),
+            refusal(
+                "registry.npmjs.org:443",
+                "host_not_listed",
+                3,
+                Some("+registry.npmjs.org"),
+            ),
+            refusal(
+                "registry.npmjs.org:80",
+                "host_not_listed",
+                1,
+                Some("+registry.npmjs.org"),
+            ),
             refusal("gone.example:443", "resolve_failed", 1, None),
         ];
         let told = lines(&refusals, |net| format!("avfs run --net {net} -- npm ci"));

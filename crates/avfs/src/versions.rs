@@ -1,4 +1,5 @@
-//! How snapshots, checkpoints and restores are shown: the words and the shapes that several commands share.
+//! How snapshots, checkpoints and restores are displayed: the words and the JSON bodies that several commands
+//! share.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +13,7 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::time::show_rfc3339;
 
-/// How many digits of an id people are shown. Six are enough to name a snapshot in most vaults.
+/// How many digits of an id are displayed. Six are enough to name a snapshot in most vaults.
 const SHORT_ID: usize = 12;
 
 pub fn short(id: SnapshotId) -> String {
@@ -28,19 +29,26 @@ pub fn count(number: u64, noun: &str) -> String {
 }
 
 pub fn count_applies(number: u64) -> String {
-    if number == 1 { "1 apply".to_owned() } else { format!("{number} applies") }
+    if number == 1 {
+        "1 apply".to_owned()
+    } else {
+        format!("{number} applies")
+    }
 }
 
 /// The names that entries of a vault's history have.
-pub struct Names(HashMap<u64, Vec<String>>);
+pub struct EntryNames(HashMap<u64, Vec<String>>);
 
-impl Names {
-    pub fn of(checkpoints: &[Checkpoint]) -> Names {
+impl EntryNames {
+    pub fn of(checkpoints: &[Checkpoint]) -> EntryNames {
         let mut names: HashMap<u64, Vec<String>> = HashMap::new();
         for checkpoint in checkpoints {
-            names.entry(checkpoint.seq).or_default().push(checkpoint.name.to_string());
+            names
+                .entry(checkpoint.seq)
+                .or_default()
+                .push(checkpoint.name.to_string());
         }
-        Names(names)
+        EntryNames(names)
     }
 
     pub fn at(&self, seq: u64) -> &[String] {
@@ -50,7 +58,7 @@ impl Names {
 
 /// One entry of a history in JSON.
 #[derive(Serialize)]
-pub struct EntryBody {
+pub struct HistoryEntryBody {
     pub seq: u64,
     pub snapshot: String,
     pub time: String,
@@ -61,9 +69,9 @@ pub struct EntryBody {
     pub undoes: Option<u64>,
 }
 
-impl EntryBody {
-    pub fn new(entry: &HistoryEntry, names: &Names) -> EntryBody {
-        EntryBody {
+impl HistoryEntryBody {
+    pub fn new(entry: &HistoryEntry, names: &EntryNames) -> HistoryEntryBody {
+        HistoryEntryBody {
             seq: entry.seq,
             snapshot: entry.snapshot.to_string(),
             time: show_rfc3339(entry.time),
@@ -75,7 +83,7 @@ impl EntryBody {
     }
 }
 
-/// What a change of the present state is told of in the history: a revision and the paths.
+/// The description of a change of the present state in the history: a revision and the paths.
 pub fn detail(revision: impl fmt::Display, paths: &[TreePath]) -> String {
     match paths {
         [] => revision.to_string(),
@@ -91,6 +99,14 @@ struct RestoredBody {
     snapshot: Option<String>,
     seq: Option<u64>,
     changed: u64,
+}
+
+/// The extent of a restore: files, as all commands count them, or directories that contain none.
+pub fn changed(restored: &Restored) -> String {
+    match restored.files {
+        0 => count(restored.changed, "path"),
+        files => count(files, "file"),
+    }
 }
 
 /// Tells of paths that were brought back from `from`.
@@ -115,8 +131,8 @@ pub fn report_restored(
     }
     match &done.saved {
         Some(saved) => out.talk(format_args!(
-            "{} from {from}, now snapshot {} (`{undo}` takes it back)",
-            count(done.changed, "path"),
+            "{} from {from}, now snapshot {} (`{undo}` undoes it)",
+            changed(done),
             short(saved.snapshot)
         )),
         None => out.talk(format_args!("nothing to do: everything is as in {from}")),
@@ -124,8 +140,8 @@ pub fn report_restored(
     Ok(ExitStatus::Success)
 }
 
-/// The state that a vault is compared with and goes back to if none is named: its latest checkpoint, or for
-/// a fork without one the state it was forked from.
+/// The default state for comparing and restoring a vault: its latest checkpoint, or for a fork without one
+/// the state from which it was forked.
 pub fn last_landmark(vault: &Vault) -> Result<Option<Landmark>> {
     if let Some(checkpoint) = vault.checkpoints()?.pop() {
         return Ok(Some(Landmark::Checkpoint(checkpoint.name.to_string())));
@@ -140,7 +156,7 @@ pub enum Landmark {
 }
 
 impl Landmark {
-    /// As [`Vault::revision`] takes it.
+    /// In the notation of [`Vault::revision`].
     pub fn revision(&self) -> String {
         match self {
             Landmark::Checkpoint(name) => name.clone(),

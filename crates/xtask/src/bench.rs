@@ -9,6 +9,7 @@ mod mount;
 mod options;
 mod rules;
 mod scale;
+mod server;
 mod throughput;
 
 use std::process::ExitCode;
@@ -24,7 +25,10 @@ const USAGE: &str = "usage:
   cargo xtask bench options [--rounds N] [--transport NAME]
   cargo xtask bench rules [--rounds N] [--steps WORD,WORD,…] [--transport NAME] [--json FILE] [--dir DIR]
   cargo xtask bench scale [--full] [--files N] [--directory N] [--write-gib N] [--mounts N]
-                          [--parts files,directory,large,mounts] [--transport NAME] [--json FILE] [--dir DIR]";
+                          [--parts files,directory,large,mounts] [--transport NAME] [--json FILE] [--dir DIR]
+  cargo xtask bench server [--avfs FILE] [--parts cycles,fork,large,alive,listeners] [--clients N,N,…] [--cycles N]
+                           [--sandboxes N] [--files N] [--megabytes N] [--listeners N] [--docker SOCKET=IMAGE]
+                           [--dir DIR]";
 
 pub fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
@@ -35,6 +39,7 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
         Some((which, rest)) if which == "options" => options::run(rest),
         Some((which, rest)) if which == "rules" => rules::run(rest),
         Some((which, rest)) if which == "scale" => scale::run(rest),
+        Some((which, rest)) if which == "server" => server::run(rest),
         // The benchmark starts itself again with this.
         Some((which, [home])) if which == "open-memory" => core::print_open_memory(home.as_ref()),
         Some((which, _)) if which == "--help" || which == "-h" => {

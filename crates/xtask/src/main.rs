@@ -1,13 +1,18 @@
 //! `cargo xtask`: work on the repository itself. Nothing here is part of the product.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is what a task does")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is what a task does"
+)]
 
 mod bench;
+mod shape;
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-/// A task: its name, what it does, and the function that does it with the arguments behind its name.
+/// A task: its name, its purpose, and its function, which receives the remaining arguments.
 struct Task {
     name: &'static str,
     about: &'static str,
@@ -15,17 +20,27 @@ struct Task {
 }
 
 const TASKS: &[Task] = &[
-    Task { name: "help", about: "List the tasks", run: help },
+    Task {
+        name: "help",
+        about: "List the tasks",
+        run: help,
+    },
     Task {
         name: "bench",
         about: "Measure: `bench core` for vaults by their size, `bench mount` for mounts beside a host directory, \
                  `bench rules` for mounts with and without rules, `bench scale` for mounts of great size, \
-                 `bench exec` for runs",
+                 `bench exec` for runs, `bench server` for `avfs serve`",
         run: bench::run,
+    },
+    Task {
+        name: "shape",
+        about: "Count what the structure is judged by: import cycles, names of types, methods, comments; `--details` \
+                 and the name of a crate say more",
+        run: shape::run,
     },
 ];
 
-/// Mistakes are told in a sentence: what a task reports is for people, never a trace of calls.
+/// Errors are printed as a sentence: the reports of tasks are for people, never a backtrace.
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     task(&arguments).unwrap_or_else(|error| {
@@ -35,7 +50,9 @@ fn main() -> ExitCode {
 }
 
 fn task(arguments: &[String]) -> Result<ExitCode> {
-    let Some((name, rest)) = arguments.split_first() else { return help(&[]) };
+    let Some((name, rest)) = arguments.split_first() else {
+        return help(&[]);
+    };
     match TASKS.iter().find(|task| task.name == name) {
         Some(task) => (task.run)(rest),
         None => bail!("no task '{name}': `cargo xtask help` lists them"),

@@ -1,4 +1,4 @@
-//! `avfs approvals`: what the exec boundary asks, and the answers.
+//! `avfs approvals`: requests of the exec boundary, and the answers.
 
 mod allow;
 mod body;
@@ -16,12 +16,12 @@ use anyhow::Result;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// Answer what `avfs exec` asks: list, show, allow and deny
+/// List, show, allow and deny the approvals that `avfs exec` requests
 #[derive(Debug, clap::Subcommand)]
 pub enum ApprovalsCommand {
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Allow(allow::AllowArgs),
+    List(list::ApprovalsListArgs),
+    Show(show::ApprovalsShowArgs),
+    Allow(allow::ApprovalsAllowArgs),
     Deny(deny::DenyArgs),
     Rules(rules::RulesArgs),
 }
@@ -39,7 +39,7 @@ pub fn run(context: &mut Context<'_>, command: &ApprovalsCommand) -> Result<Exit
 /// The store, and the approval that is named in it.
 fn find(context: &Context<'_>, id: &str) -> Result<(Store, Approval)> {
     let store = context.store()?;
-    store.clear_away_previews()?;
+    store.approvals().clear_away_previews()?;
     let approval = store.approval(&ApprovalId::parse(id)?)?;
     Ok((store, approval))
 }

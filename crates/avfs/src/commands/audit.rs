@@ -1,4 +1,4 @@
-//! `avfs audit`: who did what when.
+//! `avfs audit`: the audit log.
 
 mod verify;
 
@@ -16,12 +16,12 @@ use crate::exit::ExitStatus;
 use crate::printer::{PrintError, Printer};
 use crate::time::show_rfc3339;
 
-/// Show who did what when, one JSON object per line
+/// Show who did what and when, one JSON object per line
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Oldest first. The log of a vault tells of everything done to it; the log of the store
-tells of vaults that were deleted.
+    after_help = "Oldest first. The log of a vault records everything that was done to it; the log of the
+store records, among other things, which vaults were deleted.
 
 Examples:
   avfs audit --since 1d
@@ -32,19 +32,19 @@ pub struct AuditArgs {
     #[command(subcommand)]
     command: Option<AuditCommand>,
 
-    /// Go on with new records as they come
+    /// Keep printing new records as they arrive
     #[arg(short, long)]
     follow: bool,
 
-    /// Only since: an age (2d) or a time
+    /// Show only records after this: an age (2d) or a time
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<Timestamp>,
 
-    /// Only the last N records
+    /// Show only the last N records
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
 
-    /// The log of the store itself instead of a vault's
+    /// Use the log of the store itself instead of a vault's
     #[arg(long)]
     store: bool,
 }
@@ -54,9 +54,9 @@ pub enum AuditCommand {
     Verify(verify::VerifyArgs),
 }
 
-/// How many entries are read at once.
+/// How many entries are read in one step.
 const PAGE: usize = 1000;
-/// How often `--follow` looks for new entries.
+/// How often `--follow` checks for new entries.
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub fn run(context: &mut Context<'_>, args: &AuditArgs) -> Result<ExitStatus> {
@@ -83,9 +83,10 @@ enum Log {
 
 impl Log {
     fn open(context: &Context<'_>, of_store: bool) -> Result<Log> {
-        match of_store {
-            true => Ok(Log::Store(context.store()?)),
-            false => Ok(Log::Vault(context.vault()?)),
+        if of_store {
+            Ok(Log::Store(context.store()?))
+        } else {
+            Ok(Log::Vault(context.vault()?))
         }
     }
 
@@ -110,9 +111,11 @@ struct AuditBody<'a> {
     hash: &'a str,
 }
 
-/// Prints what there is and returns the number of the last entry.
+/// Prints the available entries and returns the number of the last one.
 fn show_all(out: &mut Printer, log: &Log, args: &AuditArgs) -> Result<u64> {
-    let Some(limit) = args.limit else { return show_after(out, log, 0, args.since) };
+    let Some(limit) = args.limit else {
+        return show_after(out, log, 0, args.since);
+    };
     let mut last = 0;
     let mut tail: VecDeque<AuditEntry> = VecDeque::new();
     loop {
@@ -131,7 +134,9 @@ fn show_after(out: &mut Printer, log: &Log, mut last: u64, since: Option<Timesta
         let page = log.page(last, PAGE)?;
         let Some(end) = page.last() else { return Ok(last) };
         last = end.seq;
-        page.iter().filter(|entry| is_wanted(entry, since)).try_for_each(|entry| show(out, entry))?;
+        page.iter()
+            .filter(|entry| is_wanted(entry, since))
+            .try_for_each(|entry| show(out, entry))?;
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use avfs_core::TreePath;
 use serde::Serialize;
 
-use crate::args::{AtArg, byte_range, line_range, vault_path};
+use crate::args::{AtArg, PathArg, byte_range, line_range, path_arg};
 use crate::context::Context;
 use crate::entry::target;
 use crate::escape::{TextEscaper, printable};
@@ -27,14 +27,15 @@ use crate::view::View;
   avfs cat disk.img --bytes 0:512 | xxd
   avfs cat notes.txt --at yesterday")]
 pub struct CatArgs {
-    #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    /// The files to print
+    #[arg(value_name = "PATH", required = true, value_parser = path_arg())]
+    paths: Vec<PathArg>,
 
-    /// Only these lines, counted from 1: FIRST:LAST
+    /// Print only these lines, counted from 1: FIRST:LAST
     #[arg(long, value_name = "RANGE", value_parser = line_range, conflicts_with = "bytes")]
     lines: Option<Range<u64>>,
 
-    /// Only these bytes, counted from 0, the end not included: START:END
+    /// Print only these bytes, counted from 0, without the end: START:END
     #[arg(long, value_name = "RANGE", value_parser = byte_range)]
     bytes: Option<Range<u64>>,
 
@@ -48,18 +49,19 @@ pub struct CatArgs {
 /// How much of a file is in memory at a time.
 const PIECE: u64 = 1 << 20;
 
-/// How much one JSON object holds of all files together: it is in memory as a whole, and holes cost nothing to make.
+/// The limit for all files together in one JSON object: it is in memory as a whole, and huge files of holes
+/// are cheap to create.
 const JSON_MAX: u64 = 64 << 20;
 
 byte_field!(ContentField, content, content_bytes_hex);
 
 #[derive(Serialize)]
 struct CatBody {
-    files: Vec<FileBody>,
+    files: Vec<CatFileBody>,
 }
 
 #[derive(Serialize)]
-struct FileBody {
+struct CatFileBody {
     #[serde(flatten)]
     path: PathField,
     size: u64,
@@ -68,20 +70,27 @@ struct FileBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &CatArgs) -> Result<ExitStatus> {
+    let paths = context.paths(&args.paths)?;
     let view = context.view(&args.at)?;
     // All are looked up before the first is printed.
-    let sizes = args.paths.iter().map(|path| file_size(&view, path)).collect::<Result<Vec<_>>>()?;
-    let files = args.paths.iter().zip(sizes);
+    let sizes = paths
+        .iter()
+        .map(|path| file_size(&view, path))
+        .collect::<Result<Vec<_>>>()?;
+    let files = paths.iter().zip(sizes);
     if context.out.is_json() {
         check_fits(files.clone(), args)?;
-        let files = files.map(|(path, size)| body(&view, path, size, args)).collect::<Result<_>>()?;
+        let files = files
+            .map(|(path, size)| body(&view, path, size, args))
+            .collect::<Result<_>>()?;
         context.out.object("cat", &CatBody { files })?;
         return Ok(ExitStatus::Success);
     }
     for (path, size) in files {
-        match context.out.is_terminal() {
-            true => print_escaped(context.out, &view, path, size, args)?,
-            false => pieces(&view, path, size, args, |piece| Ok(context.out.bytes(piece)?))?,
+        if context.out.is_terminal() {
+            print_escaped(context.out, &view, path, size, args)?
+        } else {
+            pieces(&view, path, size, args, |piece| Ok(context.out.bytes(piece)?))?
         }
     }
     Ok(ExitStatus::Success)
@@ -92,9 +101,14 @@ fn file_size(view: &View, path: &TreePath) -> Result<u64> {
     match (&found.entry.kind, target(&found)) {
         (EntryKind::File { size, .. }, _) => Ok(*size),
         (_, Some(target)) => {
-            let failure =
-                Failure::new("not-a-file", ExitStatus::BadInput, format!("{path} is a symbolic link"));
-            Err(failure.hint(Some(format!("it points to {}", printable(target)))).into())
+            let failure = Failure::new(
+                "not-a-file",
+                ExitStatus::BadInput,
+                format!("{path} is a symbolic link"),
+            );
+            Err(failure
+                .hint(Some(format!("it points to {}", printable(target))))
+                .into())
         }
         _ => Ok(view.file_size(path)?),
     }
@@ -117,9 +131,11 @@ fn check_fits<'a>(files: impl Iterator<Item = (&'a TreePath, u64)>, args: &CatAr
 
 fn too_large() -> anyhow::Error {
     let most = HumanSize(JSON_MAX);
-    let message = format!("a JSON object holds at most {most} of files, and more was asked for");
+    let message = format!("a JSON object can contain at most {most} of files, and more was requested");
     let hint = "ask for parts with --bytes, or leave --json out".to_owned();
-    Failure::new("too-large", ExitStatus::BadInput, message).hint(Some(hint)).into()
+    Failure::new("too-large", ExitStatus::BadInput, message)
+        .hint(Some(hint))
+        .into()
 }
 
 fn wanted_bytes(size: u64, args: &CatArgs) -> Range<u64> {
@@ -127,7 +143,7 @@ fn wanted_bytes(size: u64, args: &CatArgs) -> Range<u64> {
     start..end.min(size)
 }
 
-fn body(view: &View, path: &TreePath, size: u64, args: &CatArgs) -> Result<FileBody> {
+fn body(view: &View, path: &TreePath, size: u64, args: &CatArgs) -> Result<CatFileBody> {
     let mut content = Vec::new();
     pieces(view, path, size, args, |piece| {
         if (content.len() + piece.len()) as u64 > JSON_MAX {
@@ -136,16 +152,22 @@ fn body(view: &View, path: &TreePath, size: u64, args: &CatArgs) -> Result<FileB
         content.extend_from_slice(piece);
         Ok(())
     })?;
-    Ok(FileBody { path: path.into(), size, content: ContentField::new(&content) })
+    Ok(CatFileBody {
+        path: path.into(),
+        size,
+        content: ContentField::new(&content),
+    })
 }
 
 fn print_escaped(out: &mut Printer, view: &View, path: &TreePath, size: u64, args: &CatArgs) -> Result<()> {
     let mut escaper = TextEscaper::default();
-    pieces(view, path, size, args, |piece| Ok(out.bytes(escaper.push(piece).as_bytes())?))?;
+    pieces(view, path, size, args, |piece| {
+        Ok(out.bytes(escaper.push(piece).as_bytes())?)
+    })?;
     Ok(out.bytes(escaper.finish().as_bytes())?)
 }
 
-/// Hands the wanted part of a file to `take`, piece by piece.
+/// Passes the wanted part of a file to `take`, piece by piece.
 fn pieces(
     view: &View,
     path: &TreePath,
@@ -198,7 +220,9 @@ impl LineFilter {
     fn advance(&mut self, piece: &[u8], line: u64) -> usize {
         let mut at = 0;
         while self.line < line {
-            let Some(end) = piece[at..].iter().position(|byte| *byte == b'\n') else { return piece.len() };
+            let Some(end) = piece[at..].iter().position(|byte| *byte == b'\n') else {
+                return piece.len();
+            };
             at += end + 1;
             self.line += 1;
         }
@@ -224,7 +248,11 @@ mod tests {
             for size in 1..=text.len() {
                 let mut filter = LineFilter::new(wanted.clone());
                 let parts = text.chunks(size).map(|piece| filter.part(piece));
-                assert_eq!(parts.collect::<Vec<_>>().concat(), expected, "{wanted:?} in pieces of {size}");
+                assert_eq!(
+                    parts.collect::<Vec<_>>().concat(),
+                    expected,
+                    "{wanted:?} in pieces of {size}"
+                );
             }
         }
     }

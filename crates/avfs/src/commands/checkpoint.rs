@@ -6,7 +6,7 @@ mod restore;
 mod save;
 mod show;
 
-pub use save::{SaveArgs, save};
+pub use save::{CheckpointSaveArgs, save};
 
 use agentvfs::{Checkpoint, Totals, Vault};
 use anyhow::Result;
@@ -20,11 +20,11 @@ use crate::time::show_rfc3339;
 /// Save, list, restore and delete checkpoints
 #[derive(Debug, clap::Subcommand)]
 pub enum CheckpointCommand {
-    Save(SaveArgs),
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Restore(restore::RestoreArgs),
-    Delete(delete::DeleteArgs),
+    Save(CheckpointSaveArgs),
+    List(list::CheckpointListArgs),
+    Show(show::CheckpointShowArgs),
+    Restore(restore::CheckpointRestoreArgs),
+    Delete(delete::CheckpointDeleteArgs),
 }
 
 impl CheckpointCommand {
@@ -58,7 +58,7 @@ struct CheckpointBody {
     message: Option<String>,
     /// A run saved it: it is thinned out like an automatic snapshot.
     automatic: bool,
-    /// Not told through rules that may hide something.
+    /// Omitted if rules may hide something.
     files: Option<u64>,
     bytes: Option<u64>,
 }
@@ -79,7 +79,7 @@ impl CheckpointBody {
     }
 }
 
-/// What a snapshot holds, without walking it.
+/// The totals of a snapshot, without walking it.
 fn totals(vault: &Vault, checkpoint: &Checkpoint) -> Result<Option<Totals>> {
     Ok(vault.reader_at(checkpoint.snapshot)?.totals())
 }

@@ -1,11 +1,11 @@
 //! `avfs chmod`: permission bits.
 
-use agentvfs::{Kind, OpenVault};
+use agentvfs::{InodeKind, OpenVault};
 use anyhow::Result;
 use avfs_core::TreePath;
 use serde::Serialize;
 
-use crate::args::vault_path;
+use crate::args::{PathArg, path_arg};
 use crate::change::{ChangedBody, describe};
 use crate::context::Context;
 use crate::entry::octal;
@@ -25,10 +25,11 @@ pub struct ChmodArgs {
     /// Octal (755) or symbolic (u+x,go-w)
     mode: ModeChange,
 
-    #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    /// The files and directories to change
+    #[arg(value_name = "PATH", required = true, value_parser = path_arg())]
+    paths: Vec<PathArg>,
 
-    /// Everything below, too
+    /// Include everything below directories
     #[arg(short = 'R', long)]
     recursive: bool,
 
@@ -43,7 +44,7 @@ struct ChmodBody {
     changed: ChangedBody,
 }
 
-/// An entry whose mode is another one now.
+/// An entry whose mode has changed.
 #[derive(Serialize)]
 struct ModeBody {
     #[serde(flatten)]
@@ -52,15 +53,22 @@ struct ModeBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ChmodArgs) -> Result<ExitStatus> {
-    let (entries, changed) = context.change("chmod", &describe(&args.paths), |open| {
+    let paths = context.paths(&args.paths)?;
+    let (entries, changed) = context.change("chmod", &describe(&paths), |open| {
         let mut entries = Vec::new();
-        for path in &args.paths {
+        for path in &paths {
             change_mode(open, path, args, &mut entries)?;
         }
         Ok(entries)
     })?;
     if context.out.is_json() {
-        context.out.object("chmod", &ChmodBody { entries, changed: changed.body() })?;
+        context.out.object(
+            "chmod",
+            &ChmodBody {
+                entries,
+                changed: changed.body(),
+            },
+        )?;
     }
     Ok(ExitStatus::Success)
 }
@@ -70,16 +78,19 @@ fn change_mode(open: &OpenVault, top: &TreePath, args: &ChmodArgs, done: &mut Ve
     while let Some(path) = waiting.pop() {
         let attr = open.stat(&path)?;
         match attr.kind {
-            // Its own permissions mean nothing, and what it points to was not named.
-            Kind::Symlink if path == *top => return Err(link_has_no_mode(&path).into()),
-            Kind::Symlink => continue,
-            Kind::Directory if args.recursive => waiting.extend(open.children(&path)?),
+            // Its own permissions mean nothing, and its target was not named.
+            InodeKind::Symlink if path == *top => return Err(link_has_no_mode(&path).into()),
+            InodeKind::Symlink => continue,
+            InodeKind::Directory if args.recursive => waiting.extend(open.children(&path)?),
             _ => {}
         }
-        let mode = args.mode.apply(attr.meta.mode, attr.kind == Kind::Directory);
+        let mode = args.mode.apply(attr.meta.mode, attr.kind == InodeKind::Directory);
         if mode != attr.meta.mode {
             open.set_mode(&path, mode)?;
-            done.push(ModeBody { path: (&path).into(), mode: octal(mode) });
+            done.push(ModeBody {
+                path: (&path).into(),
+                mode: octal(mode),
+            });
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! `avfs compare`: what several tasks changed, side by side.
+//! `avfs compare`: the changes of several tasks, side by side.
 
 use std::collections::BTreeMap;
 
-use agentvfs::patch::{FileChange, PatchOptions, Stat, Status};
+use agentvfs::patch::{ChangeStatus, FileChange, PatchOptions, PatchStat};
 use agentvfs::{Entry, Here, TreePath};
 use anyhow::Result;
 use serde::Serialize;
@@ -16,17 +16,20 @@ use crate::printer::{HEADING, PrintError, Printer};
 use crate::progress::Progress;
 use crate::versions::count;
 
-/// Put the changes of several tasks side by side
+/// Compare the changes of several tasks side by side
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A row for each file that one of them changed, a column for each task: lines
-added and removed, and '=N' for what the task in column N has too. Ignored files
-are left out.
+#[command(
+    after_help = "Prints a row for each file that a task changed and a column for each task: lines added
+and removed, or '=N' if the task in column N has the same change. Ignored files are
+left out.
 
 Examples:
   avfs compare try-1 try-2 try-3
   avfs compare try-1 try-2 --json
-  avfs apply try-2 && avfs discard try-1 try-3 --yes")]
+  avfs apply try-2 && avfs discard try-1 try-3 --yes"
+)]
 pub struct CompareArgs {
+    /// The tasks to compare
     #[arg(required = true, num_args = 2.., value_name = "TASK")]
     tasks: Vec<String>,
 
@@ -34,29 +37,29 @@ pub struct CompareArgs {
     ignored: IgnoredArgs,
 }
 
-/// How wide the column of paths is at most.
+/// The maximum width of the column of paths.
 const PATH_WIDTH: usize = 80;
 
-/// What one task did to one file.
-struct Cell {
+/// The change of one task to one file.
+struct ComparedCell {
     after: Option<Entry>,
-    status: Status,
-    stat: Stat,
+    status: ChangeStatus,
+    stat: PatchStat,
     /// The first column with the same result.
     same_as: Option<usize>,
 }
 
 /// A row for each path, a cell for each task that changed it.
-type Rows = BTreeMap<TreePath, Vec<Option<Cell>>>;
+type Rows = BTreeMap<TreePath, Vec<Option<ComparedCell>>>;
 
 #[derive(Serialize)]
 struct CompareBody {
     tasks: Vec<String>,
-    files: Vec<FileBody>,
+    files: Vec<CompareFileBody>,
 }
 
 #[derive(Serialize)]
-struct FileBody {
+struct CompareFileBody {
     #[serde(flatten)]
     path: PathField,
     /// For each task; `null` where it left the file alone.
@@ -70,7 +73,7 @@ struct CellBody {
     insertions: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deletions: Option<u32>,
-    /// The task whose result is the same.
+    /// The task with the same result.
     #[serde(skip_serializing_if = "Option::is_none")]
     same_as: Option<String>,
 }
@@ -81,18 +84,29 @@ pub fn run(context: &mut Context<'_>, args: &CompareArgs) -> Result<ExitStatus> 
     let rows = rows(&context.here()?, &args.tasks, with_ignored)?;
     drop(waiting);
     if context.out.is_json() {
-        let files = rows.iter().map(|(path, cells)| FileBody {
+        let files = rows.iter().map(|(path, cells)| CompareFileBody {
             path: path.into(),
-            changes: cells.iter().map(|cell| cell.as_ref().map(|cell| cell.body(&args.tasks))).collect(),
+            changes: cells
+                .iter()
+                .map(|cell| cell.as_ref().map(|cell| cell.body(&args.tasks)))
+                .collect(),
         });
-        context.out.object("compare", &CompareBody { tasks: args.tasks.clone(), files: files.collect() })?;
+        context.out.object(
+            "compare",
+            &CompareBody {
+                tasks: args.tasks.clone(),
+                files: files.collect(),
+            },
+        )?;
     } else if rows.is_empty() {
         context.out.talk("none of these tasks changed anything");
     } else {
         context.out.paged(|out| Ok(print(out, &args.tasks, &rows)?))?;
         let shared = rows.values().filter(|cells| is_shared(cells)).count();
         let files = count(rows.len() as u64, "file");
-        context.out.talk(format_args!("{files}, {shared} of them changed by more than one task"));
+        context.out.talk(format_args!(
+            "{files}, {shared} of them changed by more than one task"
+        ));
     }
     Ok(ExitStatus::Success)
 }
@@ -105,32 +119,47 @@ fn rows(here: &Here, names: &[String], with_ignored: bool) -> Result<Rows> {
         let ignored = changes.ignored.into_iter().filter(|_| with_ignored);
         let objects = task.vault().reader_at(task.head()?)?;
         for change in changes.files.into_iter().chain(ignored) {
-            let stat = Stat::of(objects.objects(), &change, &PatchOptions::default())?;
+            let stat = PatchStat::of(objects.objects(), &change, &PatchOptions::default())?;
             let row = rows.entry(change.path().clone()).or_default();
             row.resize_with(column, || None);
-            let cell = Cell::of(change, stat, row);
+            let cell = ComparedCell::of(change, stat, row);
             row.push(Some(cell));
         }
     }
-    rows.values_mut().for_each(|row| row.resize_with(names.len(), || None));
+    rows.values_mut()
+        .for_each(|row| row.resize_with(names.len(), || None));
     Ok(rows)
 }
 
-impl Cell {
-    fn of(change: FileChange, stat: Stat, earlier: &[Option<Cell>]) -> Cell {
+impl ComparedCell {
+    fn of(change: FileChange, stat: PatchStat, earlier: &[Option<ComparedCell>]) -> ComparedCell {
         let after = change.new.map(|side| side.entry);
-        let same_as =
-            earlier.iter().position(|cell| cell.as_ref().is_some_and(|cell| alike(&cell.after, &after)));
-        Cell { after, status: change.status, stat, same_as }
+        let same_as = earlier
+            .iter()
+            .position(|cell| cell.as_ref().is_some_and(|cell| alike(&cell.after, &after)));
+        ComparedCell {
+            after,
+            status: change.status,
+            stat,
+            same_as,
+        }
     }
 
     fn body(&self, tasks: &[String]) -> CellBody {
         let (insertions, deletions) = match self.stat {
-            Stat::Lines { insertions, deletions } => (Some(insertions), Some(deletions)),
-            Stat::Binary { .. } | Stat::Large { .. } => (None, None),
+            PatchStat::Lines {
+                insertions,
+                deletions,
+            } => (Some(insertions), Some(deletions)),
+            PatchStat::Binary { .. } | PatchStat::Large { .. } => (None, None),
         };
         let same_as = self.same_as.map(|column| tasks[column].clone());
-        CellBody { status: self.status.letter().to_string(), insertions, deletions, same_as }
+        CellBody {
+            status: self.status.letter().to_string(),
+            insertions,
+            deletions,
+            same_as,
+        }
     }
 
     fn text(&self) -> String {
@@ -138,17 +167,29 @@ impl Cell {
             return format!("={}", column + 1);
         }
         match (self.status, self.stat) {
-            (Status::Removed, _) => "gone".to_owned(),
-            (Status::Renamed, _) => "renamed".to_owned(),
-            (_, Stat::Lines { insertions: 0, deletions: 0 }) => "attributes".to_owned(),
-            (_, Stat::Lines { insertions, deletions }) => format!("+{insertions} -{deletions}"),
-            (_, Stat::Binary { .. }) => "binary".to_owned(),
-            (_, Stat::Large { .. }) => "large".to_owned(),
+            (ChangeStatus::Removed, _) => "gone".to_owned(),
+            (ChangeStatus::Renamed, _) => "renamed".to_owned(),
+            (
+                _,
+                PatchStat::Lines {
+                    insertions: 0,
+                    deletions: 0,
+                },
+            ) => "attributes".to_owned(),
+            (
+                _,
+                PatchStat::Lines {
+                    insertions,
+                    deletions,
+                },
+            ) => format!("+{insertions} -{deletions}"),
+            (_, PatchStat::Binary { .. }) => "binary".to_owned(),
+            (_, PatchStat::Large { .. }) => "large".to_owned(),
         }
     }
 }
 
-/// Whether two results are the same but for their times.
+/// Whether two results are equal apart from their times.
 fn alike(one: &Option<Entry>, other: &Option<Entry>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => one.kind == other.kind && one.meta.mode == other.meta.mode,
@@ -161,12 +202,18 @@ fn print(out: &mut Printer, tasks: &[String], rows: &Rows) -> Result<(), PrintEr
     let texts: Vec<(String, Vec<String>)> = rows
         .iter()
         .map(|(path, cells)| {
-            let cell = |cell: &Option<Cell>| cell.as_ref().map_or_else(|| "·".to_owned(), Cell::text);
+            let cell = |cell: &Option<ComparedCell>| {
+                cell.as_ref().map_or_else(|| "·".to_owned(), ComparedCell::text)
+            };
             (shown(path, false), cells.iter().map(cell).collect())
         })
         .collect();
-    let path_width =
-        texts.iter().map(|(path, _)| path.chars().count()).max().unwrap_or(0).clamp(4, PATH_WIDTH);
+    let path_width = texts
+        .iter()
+        .map(|(path, _)| path.chars().count())
+        .max()
+        .unwrap_or(0)
+        .clamp(4, PATH_WIDTH);
     let widths: Vec<usize> = (0..tasks.len())
         .map(|column| {
             let cells = texts.iter().map(|(_, cells)| cells[column].chars().count());
@@ -174,7 +221,10 @@ fn print(out: &mut Printer, tasks: &[String], rows: &Rows) -> Result<(), PrintEr
         })
         .collect();
     let line = |path: &str, cells: &[String]| {
-        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("  {cell:>width$}"));
+        let cells = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("  {cell:>width$}"));
         format!("{path:<path_width$}{}", cells.collect::<String>())
     };
     out.line(out.paint(HEADING, line("PATH", tasks)))?;
@@ -184,6 +234,6 @@ fn print(out: &mut Printer, tasks: &[String], rows: &Rows) -> Result<(), PrintEr
     Ok(())
 }
 
-fn is_shared(cells: &[Option<Cell>]) -> bool {
+fn is_shared(cells: &[Option<ComparedCell>]) -> bool {
     cells.iter().flatten().count() > 1
 }

@@ -11,8 +11,8 @@ use crate::printer::Printer;
 /// Print the completion script for a shell
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Besides commands and flags, the names of tasks, vaults, checkpoints, profiles, sessions and
-approvals are completed: the script asks avfs for them at every Tab.
+    after_help = "Besides commands and flags, it completes the names of tasks, vaults, checkpoints, profiles,
+sessions and approvals: the script asks avfs for them at every Tab.
 
 Examples:
   avfs completions bash > ~/.local/share/bash-completion/completions/avfs
@@ -20,6 +20,7 @@ Examples:
   avfs completions fish > ~/.config/fish/completions/avfs.fish"
 )]
 pub struct CompletionsArgs {
+    /// The shell
     shell: Shell,
 }
 
@@ -29,7 +30,10 @@ pub fn run(out: &mut Printer, args: &CompletionsArgs) -> Result<ExitStatus> {
     let script = completion::script(&name).ok_or_else(unknown)?;
     if out.is_json() {
         let script = String::from_utf8_lossy(&script);
-        out.object("completions", &serde_json::json!({ "shell": args.shell.to_string(), "script": script }))?;
+        out.object(
+            "completions",
+            &serde_json::json!({ "shell": args.shell.to_string(), "script": script }),
+        )?;
     } else {
         out.bytes(&script)?;
     }

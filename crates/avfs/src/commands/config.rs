@@ -10,7 +10,7 @@ use crate::exit::ExitStatus;
 /// Show the settings and where they come from
 #[derive(Debug, clap::Subcommand)]
 pub enum ConfigCommand {
-    Show(show::ShowArgs),
+    Show(show::ConfigShowArgs),
 }
 
 pub fn run(context: &mut Context<'_>, command: &ConfigCommand) -> Result<ExitStatus> {

@@ -1,4 +1,4 @@
-//! `avfs conflicts`: what merges left open.
+//! `avfs conflicts`: conflicts that merges left open.
 
 use agentvfs::OpenConflict;
 use anyhow::Result;
@@ -12,11 +12,13 @@ use crate::json::from_root;
 
 /// List the conflicts that merges left open
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends with status 1 if there are any. `avfs resolve PATH` settles one.
+#[command(
+    after_help = "Exits with status 1 if there are any. `avfs resolve PATH` resolves one.
 
 Examples:
   avfs conflicts
-  avfs conflicts --json | jq -r '.conflicts[].path'")]
+  avfs conflicts --json | jq -r '.conflicts[].path'"
+)]
 pub struct ConflictsArgs {}
 
 #[derive(Serialize)]
@@ -30,12 +32,25 @@ pub fn run(context: &mut Context<'_>, _: &ConflictsArgs) -> Result<ExitStatus> {
     let open = vault.conflicts()?;
     if context.out.is_json() {
         let conflicts = open.iter().map(ConflictBody::new).collect();
-        context.out.object("conflicts", &ConflictsBody { vault: vault.name()?.to_string(), conflicts })?;
+        context.out.object(
+            "conflicts",
+            &ConflictsBody {
+                vault: vault.name()?.to_string(),
+                conflicts,
+            },
+        )?;
     } else {
         for OpenConflict { conflict, from, .. } in &open {
             let path = printable(&from_root(&conflict.path));
-            context.out.line(format_args!("{:<15}  {path}  (merging {from})", conflict.kind.name()))?;
+            context.out.line(format_args!(
+                "{:<15}  {path}  (merging {from})",
+                conflict.kind.name()
+            ))?;
         }
     }
-    Ok(if open.is_empty() { ExitStatus::Success } else { ExitStatus::No })
+    Ok(if open.is_empty() {
+        ExitStatus::Success
+    } else {
+        ExitStatus::No
+    })
 }

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::rule_args::RuleArgs;
 
-/// How the library begins the hint to a refusal, which names the same rules.
+/// The beginning of the library's hint for a refusal, which names the same rules.
 const EXPLAIN: &str = "`avfs rules explain ";
 
 /// Commands about a vault that hints name.
@@ -24,15 +24,18 @@ pub fn with_flags(error: anyhow::Error, rules: Option<&RuleArgs>, vault: Option<
     let flag = vault.map(|name| format!("--vault {name}"));
     let typed = match hint.strip_prefix(EXPLAIN) {
         Some(rest) => {
-            let words = flag.into_iter().chain(rules.map(RuleArgs::words).unwrap_or_default());
+            let words = flag
+                .into_iter()
+                .chain(rules.map(RuleArgs::words).unwrap_or_default());
             let words: Vec<String> = words.chain([rest.to_owned()]).collect();
             format!("{EXPLAIN}{}", words.join(" "))
         }
         None => flag.map_or_else(|| hint.clone(), |flag| about_vault(hint, &flag)),
     };
-    match typed == *hint {
-        true => error,
-        false => failure.hint(Some(typed)).into(),
+    if typed == *hint {
+        error
+    } else {
+        failure.hint(Some(typed)).into()
     }
 }
 
@@ -49,12 +52,13 @@ mod tests {
 
     #[test]
     fn a_hint_is_about_the_vault_that_was_named() {
-        let hint = "`avfs log` shows snapshots, `avfs checkpoint list` names";
-        let flagged = "`avfs log --vault web` shows snapshots, `avfs checkpoint list --vault web` names";
+        let hint = "`avfs log` lists snapshots, `avfs checkpoint list` lists names";
+        let flagged =
+            "`avfs log --vault web` lists snapshots, `avfs checkpoint list --vault web` lists names";
         assert_eq!(about_vault(hint, "--vault web"), flagged);
         assert_eq!(
-            about_vault("`avfs vault list` shows what there is", "--vault web"),
-            "`avfs vault list` shows what there is"
+            about_vault("`avfs vault list` lists the vaults", "--vault web"),
+            "`avfs vault list` lists the vaults"
         );
     }
 }

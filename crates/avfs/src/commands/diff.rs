@@ -1,4 +1,4 @@
-//! `avfs diff`: what differs between two states.
+//! `avfs diff`: the differences between two states.
 
 mod compare;
 mod output;
@@ -8,40 +8,42 @@ mod words;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use agentvfs::error::{HistoryError, TaskError};
 use agentvfs::git::is_in_repository;
 use agentvfs::{Task, Vault};
 use anyhow::Result;
-use avfs_core::{BadName, TreePath};
+use avfs_core::BadName;
 
 use self::compare::compare_all;
 pub use self::compare::{check_paths, compare, first_snapshot};
 pub use self::output::{ChangeBody, print_list};
 
-use self::output::Output;
-use crate::args::vault_path;
+use self::output::DiffOutput;
+use crate::args::{PathArg, path_arg};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::here::Reason;
 use crate::ignored::{IgnoredArgs, tell_ignored};
 use crate::progress::Progress;
-use crate::revision::{Revision, State};
+use crate::revision::{NamedState, RevisionArg};
 use crate::rule_args::RuleArgs;
 use crate::versions::last_landmark;
 use crate::view::View;
 
-/// Show what differs between two states
+/// Show the differences between two states
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "avfs diff [OPTIONS] [FROM] [TO] [PATH]...\n       avfs diff [OPTIONS] [FROM] [TO] -- [PATH]...",
-    after_help = "FROM is the last checkpoint if not given, or where the vault was forked or
-began; TO is the present state.
-A revision is a checkpoint, the beginning of a snapshot's id, '@' for the
-present state, or VAULT:REV for another vault ('web:' is its present state).
-A task alone is compared with the directory that it began with, without what
-git ignores there; without FROM and TO, so is the only task of this project.
-A directory in which many files changed is one line.
-What begins with '/' or stands behind '--' is a path.
+    after_help = "FROM defaults to the last checkpoint, or to where the vault was forked or created; TO
+defaults to the current state.
+A revision is a checkpoint, the first digits of a snapshot's id, '@' for the current
+state, or VAULT:REV for another vault ('web:' is its current state).
+A single task is compared with the directory as it was when the task began, without
+ignored files; without FROM and TO, so is the only task of this project. A directory in
+which many files changed is shown as one line.
+Arguments that begin with '/', ':/', './' or '../', or follow '--', are paths. In a
+directory of the project, paths are relative to it, as in git; those that begin with
+'/' or ':/' start at the root of the project.
 
 Examples:
   avfs diff
@@ -57,25 +59,25 @@ pub struct DiffArgs {
     #[arg(value_name = "REV|PATH")]
     words: Vec<OsString>,
 
-    /// Only these files and directories
-    #[arg(last = true, value_name = "PATH", value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    /// Limit to these files and directories
+    #[arg(last = true, value_name = "PATH", value_parser = path_arg())]
+    paths: Vec<PathArg>,
 
     #[command(flatten)]
     format: FormatArgs,
 
-    /// List every file: no line for a directory with many
+    /// List every file, even where a directory has many
     #[arg(long, visible_alias = "no-fold")]
     all: bool,
 
     #[command(flatten)]
     ignored: IgnoredArgs,
 
-    /// Number the hunks of each file, as on a terminal; the patch still applies
+    /// Number the hunks of each file even when not on a terminal; the patch still applies
     #[arg(long, requires = "lines")]
     hunk_numbers: bool,
 
-    /// End with status 1 if there are differences
+    /// Exit with status 1 if there are differences
     #[arg(long)]
     exit_code: bool,
 
@@ -86,19 +88,19 @@ pub struct DiffArgs {
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 pub struct FormatArgs {
-    /// Changed lines per file, and totals
+    /// Show changed lines per file, and totals
     #[arg(long)]
     stat: bool,
 
-    /// Only the paths
+    /// Show only the paths
     #[arg(long)]
     name_only: bool,
 
-    /// Unified, as `git apply` and `patch` take it
+    /// Show a unified diff that `git apply` and `patch` accept
     #[arg(short, long, group = "lines")]
     patch: bool,
 
-    /// Unified, with the changed words of a line marked in it
+    /// Show a unified diff with the changed words of each line marked
     #[arg(long, group = "lines")]
     word_diff: bool,
 }
@@ -115,24 +117,34 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
             found.map_err(|error| unknown_task(context, first.as_ref(), error))?
         }
     };
+    let paths = match &task {
+        Some(task) => context.paths_in(Some(task.vault()), &paths)?,
+        None if paths.is_empty() => Vec::new(),
+        None => context.paths(&paths)?,
+    };
     check_paths(&from, &to, &paths)?;
     let waiting = Progress::if_slow(context.out, "comparing");
-    let changes = match &task {
-        Some(task) => task.changes_seen(&from.reader, &to.reader, &paths)?,
+    let own = match first {
+        None if context.is_alone() => own_task(context)?,
+        _ => None,
+    };
+    let work_of = task.as_ref().or(own.as_ref());
+    let changes = match work_of {
+        Some(task) => task.work().changes_seen(&from.reader, &to.reader, &paths)?,
         None => compare_all(&from.reader, &to.reader, &paths)?,
     };
-    // Of a task, what was done with git is told by commits, unless its very files are asked for.
+    // In a task, git's changes are shown as commits, unless its files themselves are requested.
     let git = match &task {
-        Some(task) if !paths.iter().any(is_in_repository) => Some(task.git_summary()?),
+        Some(task) if !paths.iter().any(is_in_repository) => Some(task.git().summary()?),
         _ => None,
     };
     let with_ignored = args.ignored.are_wanted(context);
-    let output = Output {
+    let output = DiffOutput {
         from: &from,
         to: &to,
         changes: &changes.files,
         ignored: if with_ignored { &changes.ignored } else { &[] },
-        ignored_places: task.as_ref().map(|_| &changes.ignored_places),
+        ignored_places: work_of.map(|_| &changes.ignored_places),
         whole_directories: &changes.whole_directories,
         git: git.as_ref(),
     };
@@ -144,68 +156,140 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
     if let Some(summary) = &git {
         crate::git::tell(context.out, summary);
     }
+    if let Some(task) = task.as_ref().filter(|_| git.is_some() && paths.is_empty()) {
+        let name = context.here()?.name_of(task);
+        crate::git::tell_traces(context.out, task, &name, &changes.files)?;
+    }
     let differs = !changes.files.is_empty() || with_ignored && !changes.ignored.is_empty();
-    match args.exit_code && differs {
-        true => Ok(ExitStatus::No),
-        false => Ok(ExitStatus::Success),
+    if args.exit_code && differs {
+        Ok(ExitStatus::No)
+    } else {
+        Ok(ExitStatus::Success)
     }
 }
 
-/// The task that stands first, if no other state is named behind it: then what is wanted is what the task changed, and
-/// the second word is a path too.
+/// The task that is named first, if no other state is named after it: then the changes of the task are
+/// wanted, and the second word is a path too.
 fn task(context: &mut Context<'_>, comparison: &mut Comparison) -> Result<Option<Task>> {
     if context.is_alone() {
         return Ok(None);
     }
-    let Some(from) = &comparison.from else { return task_of_project(context) };
-    let Revision { vault: None, state: State::Named(name) } = from else { return Ok(None) };
+    let Some(from) = &comparison.from else {
+        return task_in_force(context);
+    };
+    let RevisionArg {
+        vault: None,
+        state: NamedState::Named(name),
+    } = from
+    else {
+        return Ok(None);
+    };
     let here = context.here()?;
-    let Ok(task) = here.task(name) else { return Ok(None) };
+    let Ok(task) = here.task(name) else {
+        return path_of_task(context, comparison);
+    };
+    // If `--vault` names another vault, that vault is compared with this state.
+    if context.refuse_other_vault(&here, name, &task).is_err() {
+        return Ok(None);
+    }
     match &comparison.to {
         None => {}
-        Some(Revision { vault: None, state: State::Named(word) }) if here.vault(word).is_err() => {
-            comparison.paths.insert(0, TreePath::parse(word.as_bytes())?);
+        Some(RevisionArg {
+            vault: None,
+            state: NamedState::Named(word),
+        }) if here.vault(word).is_err() => {
+            comparison.paths.insert(0, PathArg::parse(word.as_bytes())?);
         }
         Some(_) => return Ok(None),
     }
     Ok(Some(task))
 }
 
-/// Where tasks are, a word that names nothing at all is taken for the name of a task, as other commands take it.
-fn unknown_task(context: &mut Context<'_>, first: Option<&Revision>, error: anyhow::Error) -> anyhow::Error {
-    let Some(Revision { vault: None, state: State::Named(name) }) = first else { return error };
+/// A first word that names nothing else is a path, if the task that is meant here has it; so are all that follow.
+fn path_of_task(context: &mut Context<'_>, comparison: &mut Comparison) -> Result<Option<Task>> {
+    let words: Vec<String> = [&comparison.from, &comparison.to]
+        .into_iter()
+        .flatten()
+        .map(ToString::to_string)
+        .collect();
+    let Some(first) = words.first() else {
+        return Ok(None);
+    };
+    let Some((task, _)) = context.task_with(first.as_bytes())? else {
+        return Ok(None);
+    };
+    let names_revision = |word: &String| context.vault().is_ok_and(|vault| vault.revision(word).is_ok());
+    if words.iter().any(names_revision) {
+        return Ok(None);
+    }
+    let words = words
+        .iter()
+        .map(|word| PathArg::parse(word.as_bytes()))
+        .collect::<Result<Vec<_>, BadName>>()?;
+    comparison.paths.splice(0..0, words);
+    (comparison.from, comparison.to) = (None, None);
+    Ok(Some(task))
+}
+
+/// If there are tasks, a word that names nothing is treated as the name of a task, as in other commands.
+fn unknown_task(
+    context: &mut Context<'_>,
+    first: Option<&RevisionArg>,
+    error: anyhow::Error,
+) -> anyhow::Error {
+    let Some(RevisionArg {
+        vault: None,
+        state: NamedState::Named(name),
+    }) = first
+    else {
+        return error;
+    };
     let names_nothing = match error.downcast_ref::<agentvfs::Error>() {
-        Some(agentvfs::Error::UnknownRevision { similar, .. }) => similar.is_none(),
+        Some(agentvfs::Error::History(HistoryError::UnknownRevision { similar, .. })) => similar.is_none(),
         _ => matches!(Failure::of(&error).code, "no-vault" | "several-tasks"),
     };
     if !names_nothing || context.is_alone() {
         return error;
     }
     let has_project = |here: &agentvfs::Here| here.project().is_some();
-    match context.here().ok().filter(has_project).map(|here| here.task(name)) {
-        Some(Err(unknown @ agentvfs::Error::UnknownTask { .. })) => unknown.into(),
+    match context
+        .here()
+        .ok()
+        .filter(has_project)
+        .map(|here| here.task(name))
+    {
+        Some(Err(unknown @ agentvfs::Error::Task(TaskError::Unknown { .. }))) => unknown.into(),
         _ => error,
     }
 }
 
-/// Where nothing is named: the task of this project, if that is what commands work on.
-fn task_of_project(context: &mut Context<'_>) -> Result<Option<Task>> {
+/// If no state is named: the task that commands work on, if it is one.
+fn task_in_force(context: &mut Context<'_>) -> Result<Option<Task>> {
     context.task_store()?;
-    let decided = context.decided()?;
-    match decided.reason {
-        Reason::OnlyTask(_) | Reason::ChosenTask(_) => {
-            Ok(Some(decided.vault.store().task(decided.vault.name()?.as_str())?))
-        }
-        _ => Ok(None),
+    match Task::of(context.decided()?.vault) {
+        Err(agentvfs::Error::Task(TaskError::NotATask { .. })) => Ok(None),
+        found => Ok(Some(found?)),
+    }
+}
+
+/// The task of the run that asks from inside. It is compared as any vault is, but what git ignores and what git keeps
+/// for itself are no work there either. Nothing is said of the user's repository.
+fn own_task(context: &Context<'_>) -> Result<Option<Task>> {
+    match Task::of(context.vault()?) {
+        Err(agentvfs::Error::Task(TaskError::NotATask { .. })) => Ok(None),
+        found => Ok(Some(found?)),
     }
 }
 
 fn of_task(context: &Context<'_>, task: &Task) -> Result<(View, View)> {
     let vault = context.seen(task.vault().clone())?;
-    Ok((View::new(vault.clone(), task.base()?)?, View::new(vault, task.head()?)?))
+    Ok((
+        View::new(vault.clone(), task.base()?)?,
+        View::new(vault, task.head()?)?,
+    ))
 }
 
-fn of_revisions(vault: &Vault, from: Option<Revision>, to: Option<Revision>) -> Result<(View, View)> {
+fn of_revisions(vault: &Vault, from: Option<RevisionArg>, to: Option<RevisionArg>) -> Result<(View, View)> {
     let from = match from {
         Some(revision) => vault.revision(&revision.to_string())?,
         None => vault.revision(&default_from(vault)?)?,
@@ -214,7 +298,7 @@ fn of_revisions(vault: &Vault, from: Option<Revision>, to: Option<Revision>) -> 
     Ok((View::of(from)?, View::of(vault.revision(&to)?)?))
 }
 
-/// What a vault is compared with if nothing is named.
+/// The default state with which a vault is compared.
 fn default_from(vault: &Vault) -> Result<String> {
     match last_landmark(vault)? {
         Some(landmark) => Ok(landmark.revision()),
@@ -222,34 +306,45 @@ fn default_from(vault: &Vault) -> Result<String> {
     }
 }
 
+/// Whether a word can only be a path: no revision begins like this.
+fn is_path(word: &[u8]) -> bool {
+    let begins: [&[u8]; 4] = [b"/", b":/", b"./", b"../"];
+    word == b"." || word == b".." || begins.iter().any(|begin| word.starts_with(begin))
+}
+
 /// What to compare.
 #[derive(Debug, PartialEq, Eq)]
 struct Comparison {
-    from: Option<Revision>,
-    to: Option<Revision>,
-    paths: Vec<TreePath>,
+    from: Option<RevisionArg>,
+    to: Option<RevisionArg>,
+    paths: Vec<PathArg>,
 }
 
 impl DiffArgs {
     fn comparison(&self) -> Result<Comparison, anyhow::Error> {
-        let is_revision = |word: &&OsString| !word.as_bytes().starts_with(b"/");
+        let is_revision = |word: &&OsString| !is_path(word.as_bytes());
         let revisions = self.words.iter().take(2).take_while(is_revision).count();
         let (revisions, paths) = self.words.split_at(revisions);
         let mut revisions = revisions.iter().map(revision);
         let (from, to) = (revisions.next().transpose()?, revisions.next().transpose()?);
-        let mut paths =
-            paths.iter().map(|word| TreePath::parse(word.as_bytes())).collect::<Result<Vec<_>, BadName>>()?;
+        let mut paths = paths
+            .iter()
+            .map(|word| PathArg::parse(word.as_bytes()))
+            .collect::<Result<Vec<_>, BadName>>()?;
         paths.extend_from_slice(&self.paths);
         Ok(Comparison { from, to, paths })
     }
 }
 
-fn revision(word: &OsString) -> Result<Revision, Failure> {
+fn revision(word: &OsString) -> Result<RevisionArg, Failure> {
     let bad = |reason: String| Failure::new("bad-revision", ExitStatus::BadInput, reason);
-    let text = word
-        .to_str()
-        .ok_or_else(|| bad(format!("'{}' is not a revision", crate::escape::printable_os(word))))?;
-    Revision::parse(text).map_err(|error| bad(error.to_string()))
+    let text = word.to_str().ok_or_else(|| {
+        bad(format!(
+            "'{}' is not a revision",
+            crate::escape::printable_os(word)
+        ))
+    })?;
+    RevisionArg::parse(text).map_err(|error| bad(error.to_string()))
 }
 
 #[cfg(test)]
@@ -266,11 +361,17 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: &str) {
-        let words = ["diff"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty()));
+        let words = ["diff"]
+            .into_iter()
+            .chain(line.split(' ').filter(|word| !word.is_empty()));
         let Comparison { from, to, paths } = Line::parse_from(words).diff.comparison().unwrap();
         let show =
-            |revision: Option<Revision>| revision.map_or("-".to_owned(), |revision| revision.to_string());
-        assert_eq!(format!("{} {} {paths:?}", show(from), show(to)), expected);
+            |revision: Option<RevisionArg>| revision.map_or("-".to_owned(), |revision| revision.to_string());
+        let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            format!("{} {} [{}]", show(from), show(to), paths.join(", ")),
+            expected
+        );
     }
 
     #[test]
@@ -278,10 +379,12 @@ mod tests {
         check("", "- - []");
         check("v1", "v1 - []");
         check("v1 @", "v1 @ []");
-        check("v1 @ src tests", "v1 @ [/src, /tests]");
+        check("v1 @ src tests", "v1 @ [src, tests]");
         check("/src", "- - [/src]");
-        check("v1 /src lib", "v1 - [/src, /lib]");
-        check("-- src", "- - [/src]");
-        check("web: fix: --patch -- src", "web: fix: [/src]");
+        check("v1 /src lib", "v1 - [/src, lib]");
+        check("-- src", "- - [src]");
+        check(". ../lib", "- - [, ../lib]");
+        check("v1 ..", "v1 - [..]");
+        check("web: fix: --patch -- src", "web: fix: [src]");
     }
 }

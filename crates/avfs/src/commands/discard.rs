@@ -4,32 +4,34 @@ use agentvfs::Task;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::workspace::mounted_at;
+use super::workspace::{is_workspace, mounted_at};
 use crate::confirm::confirm;
 use crate::context::Context;
+use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::rule_args::quoted;
 
-/// Throw tasks away, with everything they hold
+/// Delete tasks with everything in them
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Asks first if a task holds work that is not in its directory. A task that still runs is
-refused, unless --force is given.
+    after_help = "Asks first if a task holds work that is not in its directory. Refuses to delete a task
+that is still running, unless --force is given.
 
 Examples:
   avfs discard task-1
   avfs discard attempt-2 attempt-3 --yes"
 )]
 pub struct DiscardArgs {
-    /// The tasks [default: the only one of this project]
+    /// The tasks [default: the one that commands work on here]
     #[arg(value_name = "TASK")]
     tasks: Vec<String>,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 
-    /// Also tasks that something still uses
+    /// Delete tasks even while something uses them
     #[arg(long)]
     force: bool,
 }
@@ -39,15 +41,38 @@ struct DiscardBody<'a> {
     tasks: &'a [String],
 }
 
-/// Why a task is not thrown away without a question. One that cannot be looked at may hold anything.
+/// Why a task is not discarded without a question. A task that cannot be examined may hold anything.
 fn held_work(task: &Task) -> Option<String> {
-    match task.held_work() {
+    match task.work().held() {
         Ok(held) => held.map(|held| held.to_string()),
-        Err(error) => Some(format!("it cannot be looked at: {error}")),
+        Err(error) => Some(format!("it cannot be inspected: {error}")),
     }
 }
 
-/// What still runs is not thrown away: nothing is, if one of the tasks does.
+/// The sessions that are open in a task, in a sentence, and how to end them.
+pub fn sessions_of(task: &Task, name: &str) -> Result<Option<(String, String)>> {
+    let ids: Vec<String> = task
+        .vault()
+        .sessions()
+        .list()?
+        .into_iter()
+        .map(|session| session.id)
+        .collect();
+    let all = ids.join(" ");
+    Ok(match &ids[..] {
+        [] => None,
+        [_] => Some((
+            format!("session {all} is open in task '{name}'"),
+            format!("`avfs session stop {all}` ends it"),
+        )),
+        _ => Some((
+            format!("sessions {} are open in task '{name}'", ids.join(", ")),
+            format!("`avfs session stop {all}` ends them"),
+        )),
+    })
+}
+
+/// A running task is not discarded: if one of the tasks is running, none is discarded.
 fn refuse_running(context: &mut Context<'_>, tasks: &[Task]) -> Result<()> {
     let here = context.here()?;
     let home = context.home()?.to_owned();
@@ -56,37 +81,47 @@ fn refuse_running(context: &mut Context<'_>, tasks: &[Task]) -> Result<()> {
             continue;
         }
         let name = here.name_of(task);
-        let has_run = task.last_run()?.is_some_and(|run| run.is_going_on());
+        let has_run = task.runs().last()?.is_some_and(|run| run.is_going_on());
+        if let Some((text, stop)) = sessions_of(task, &name)? {
+            let hint = format!("{stop}; `--force` throws the task away as it is used");
+            return Err(Failure::new("vault-busy", ExitStatus::Busy, text)
+                .hint(Some(hint))
+                .into());
+        }
         let (text, hint) = match mounted_at(task)? {
             _ if has_run => (
                 format!("task '{name}' is running"),
-                format!("`avfs task stop {name}` ends it; `--force` throws it away as it runs"),
+                format!("`avfs task stop {name}` ends it; `--force` discards it anyway"),
             ),
-            // A command or a session has it, which are in the store.
+            // A command has it, which is in the store.
             Some(dir) if dir.starts_with(&home) => (
-                format!("task '{name}' is in use by a command or a session"),
-                "try again when it has ended; `--force` throws the task away as it is used".to_owned(),
+                format!("task '{name}' is in use by a command"),
+                "try again when it has ended; `--force` discards the task anyway".to_owned(),
             ),
-            Some(_) => (
-                format!("task '{name}' is mounted"),
-                format!("`avfs workspace stop {name}` unmounts it; `--force` throws it away as it is used"),
-            ),
-            // Whoever has it open is about to end.
+            Some(dir) => {
+                let unmount = if is_workspace(task) {
+                    format!("avfs workspace stop {name}")
+                } else {
+                    format!("avfs unmount {}", quoted(&dir.display().to_string()))
+                };
+                (
+                    format!("task '{name}' is mounted at {}", printable_path(&dir)),
+                    format!("`{unmount}` unmounts it; `--force` discards it anyway"),
+                )
+            }
+            // The process that has it open is about to end.
             None => continue,
         };
-        return Err(Failure::new("vault-busy", ExitStatus::Busy, text).hint(Some(hint)).into());
+        return Err(Failure::new("vault-busy", ExitStatus::Busy, text)
+            .hint(Some(hint))
+            .into());
     }
     Ok(())
 }
 
 pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> {
-    // All of them are known before the first one goes.
-    let tasks = if args.tasks.is_empty() {
-        vec![context.task(None)?]
-    } else {
-        let here = context.here()?;
-        args.tasks.iter().map(|name| here.task(name)).collect::<Result<Vec<_>, _>>()?
-    };
+    // All of them are checked before the first one is discarded.
+    let tasks = context.tasks(&args.tasks)?;
     if !args.force {
         refuse_running(context, &tasks)?;
     }
@@ -94,7 +129,7 @@ pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> 
     let is_agreed = args.yes || args.force;
     let mut held = Vec::new();
     for task in &tasks {
-        // Nothing has to be known of what goes in any case.
+        // A task that is discarded in any case need not be examined.
         if !is_agreed && let Some(reason) = held_work(task) {
             held.push(format!("'{}' ({reason})", task.name()));
         }

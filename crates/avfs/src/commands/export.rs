@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use agentvfs::transfer::DirectoryExport;
 use anyhow::Result;
-use avfs_core::TreePath;
 use serde::Serialize;
 
-use crate::args::{AtArg, vault_path};
+use crate::args::{AtArg, PathArg, path_arg};
 use crate::commands::transferred::{ReportBody, tell};
 use crate::context::Context;
 use crate::entry::TargetField;
@@ -19,11 +18,11 @@ use crate::json::PathField;
 use crate::progress::Progress;
 use crate::rule_args::RuleArgs;
 
-/// Copy the vault, or a part of it, to a directory or a tar archive of the host
+/// Copy the vault, or part of it, to a directory or a tar archive on the host
 #[derive(Debug, clap::Args)]
 #[command(
     allow_missing_positional = true,
-    after_help = "A target that ends in .tar, or '-', is written as a tar archive.
+    after_help = "If the target ends in .tar or is '-', a tar archive is written.
 
 Examples:
   avfs export /tmp/web
@@ -31,15 +30,15 @@ Examples:
   avfs export - --at v1 | tar t"
 )]
 pub struct ExportArgs {
-    /// What to copy
-    #[arg(value_parser = vault_path(), default_value = "/")]
-    path: TreePath,
+    /// The path in the vault to copy
+    #[arg(value_parser = path_arg(), default_value = "/")]
+    path: PathArg,
 
-    /// Directory or tar file to write; '-' is a tar archive on standard output
+    /// The directory or tar file to write; '-' is a tar archive on standard output
     #[arg(value_name = "DIR|TAR", required = true, value_hint = clap::ValueHint::AnyPath)]
     target: PathBuf,
 
-    /// Write into a directory that has files, or over a tar file
+    /// Write into a directory that is not empty, or replace a tar file
     #[arg(long)]
     force: bool,
 
@@ -61,60 +60,71 @@ struct ExportBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ExportArgs) -> Result<ExitStatus> {
+    let path = context.path(&args.path)?;
     check_target(context, args)?;
     let view = context.view(&args.at)?;
-    let total = view.files_at(&args.path)?;
+    let total = view.files_at(&path)?;
     let progress = Progress::start(context.out, "export", total);
     let report = match form(&args.target) {
-        Form::Stream => view.export_tar(&args.path, &mut context.out.stream(), &progress)?,
-        Form::Tar => write_whole(&args.target, EVERYONE, args.force, |out| {
-            Ok(view.export_tar(&args.path, out, &progress)?)
+        ExportForm::Stream => view.export_tar(&path, &mut context.out.stream(), &progress)?,
+        ExportForm::Tar => write_whole(&args.target, EVERYONE, args.force, |out| {
+            Ok(view.export_tar(&path, out, &progress)?)
         })?,
-        Form::Directory => {
-            let options = DirectoryExport { merge: args.force, ..DirectoryExport::default() };
-            view.export_directory(&args.path, &args.target, &options, &progress)?
+        ExportForm::Directory => {
+            let options = DirectoryExport {
+                merge: args.force,
+                ..DirectoryExport::default()
+            };
+            view.export_directory(&path, &args.target, &options, &progress)?
         }
     };
     drop(progress);
     if context.out.is_json() {
         let target = TargetField::new(args.target.as_os_str().as_bytes());
-        let body = ExportBody { path: (&args.path).into(), target, report: (&report).into() };
+        let body = ExportBody {
+            path: (&path).into(),
+            target,
+            report: (&report).into(),
+        };
         context.out.object("export", &body)?;
     }
     tell(context.out, "exported", &report);
     Ok(ExitStatus::Success)
 }
 
-enum Form {
+enum ExportForm {
     Directory,
     Tar,
     /// An archive on standard output.
     Stream,
 }
 
-fn form(target: &Path) -> Form {
+fn form(target: &Path) -> ExportForm {
     match target.as_os_str().as_bytes() {
-        b"-" => Form::Stream,
-        name if name.ends_with(b".tar") => Form::Tar,
-        _ => Form::Directory,
+        b"-" => ExportForm::Stream,
+        name if name.ends_with(b".tar") => ExportForm::Tar,
+        _ => ExportForm::Directory,
     }
 }
 
 fn check_target(context: &Context<'_>, args: &ExportArgs) -> Result<()> {
     let refuse = |message: &str, hint: &str| {
-        Err(Failure::new("usage", ExitStatus::BadInput, message).hint(Some(hint.to_owned())).into())
+        Err(Failure::new("usage", ExitStatus::BadInput, message)
+            .hint(Some(hint.to_owned()))
+            .into())
     };
     let name = args.target.as_os_str().as_bytes();
     match form(&args.target) {
-        Form::Stream if context.out.is_json() => {
+        ExportForm::Stream if context.out.is_json() => {
             refuse("standard output cannot take an archive and --json", "name a file")
         }
-        Form::Stream if context.out.is_terminal() => {
+        ExportForm::Stream if context.out.is_terminal() => {
             refuse("an archive is not for a terminal", "name a file, or pipe it on")
         }
-        Form::Directory if name.ends_with(b".tar.gz") || name.ends_with(b".tgz") => {
-            refuse("archives are written without compression", "avfs export - | gzip > FILE")
-        }
+        ExportForm::Directory if name.ends_with(b".tar.gz") || name.ends_with(b".tgz") => refuse(
+            "archives are written without compression",
+            "avfs export - | gzip > FILE",
+        ),
         _ => Ok(()),
     }
 }

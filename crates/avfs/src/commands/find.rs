@@ -1,13 +1,13 @@
 //! `avfs find`: entries by name, type, size and time.
 
-use agentvfs::query::find::{BadTest, Criteria, EntrySort, SizeTest, Test, find};
-use agentvfs::query::walk::{Selection, Visit};
+use agentvfs::query::find::{BadTest, Criteria, EntrySort, FindTest, SizeTest, find};
+use agentvfs::query::walk::{WalkSelection, WalkVisit};
 use anyhow::Result;
 use avfs_core::{Timestamp, TreePath};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::args::{AtArg, moment, vault_path};
+use crate::args::{AtArg, PathArg, moment, path_arg};
 use crate::context::Context;
 use crate::entry::EntryBody;
 use crate::exit::ExitStatus;
@@ -19,45 +19,46 @@ use crate::size::parse_size_test;
 
 /// Find files by name, type, size and time
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends with status 1 if nothing is found.
+#[command(after_help = "Exits with status 1 if nothing is found.
 
 Examples:
   avfs find --name '*.log' --size +10k
   avfs find src --type f --newer 2d
   avfs find --name '*.tmp' -0 | xargs -0 avfs rm")]
 pub struct FindArgs {
-    /// Where to look [default: everywhere]
-    #[arg(value_name = "PATH", value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    /// Search below these paths [default: everywhere]
+    #[arg(value_name = "PATH", value_parser = path_arg())]
+    paths: Vec<PathArg>,
 
-    /// The name matches; can be repeated: any of them
+    /// Match the name; can be repeated, and any match counts
     #[arg(long, value_name = "GLOB")]
     name: Vec<String>,
 
-    /// As --name, whatever the case of the letters
+    /// Match the name and ignore case; can be repeated
     #[arg(long, value_name = "GLOB")]
     iname: Vec<String>,
 
+    /// Match only this type
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<KindArg>,
 
-    /// Larger (+10k), smaller (-10k) or exactly
+    /// Match files larger than (+10k), smaller than (-10k) or exactly this size
     #[arg(long, value_name = "SIZE", value_parser = parse_size_test, allow_hyphen_values = true)]
     size: Option<SizeTest>,
 
-    /// Changed since: an age (2d) or a time
+    /// Match what changed after this: an age (2d) or a time
     #[arg(long, value_name = "TIME", value_parser = moment)]
     newer: Option<Timestamp>,
 
-    /// Last changed before: an age (2d) or a time
+    /// Match what last changed before this: an age (2d) or a time
     #[arg(long, value_name = "TIME", value_parser = moment)]
     older: Option<Timestamp>,
 
-    /// Only this many levels down
+    /// Descend at most this many levels
     #[arg(long, value_name = "N")]
     max_depth: Option<usize>,
 
-    /// End each path with a NUL byte instead of a line end
+    /// End each path with a NUL byte instead of a newline
     #[arg(short = '0', long)]
     print0: bool,
 
@@ -90,15 +91,16 @@ struct FindBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &FindArgs) -> Result<ExitStatus> {
+    let paths = context.paths(&args.paths)?;
     let tests = Tests::of(args).map_err(|bad| Failure::new("bad-pattern", ExitStatus::BadInput, bad))?;
     let view = context.view(&args.at)?;
-    let starts = match args.paths.as_slice() {
+    let starts = match paths.as_slice() {
         [] => &[TreePath::root()],
         paths => paths,
     };
     let mut bodies = Vec::new();
     let mut found_any = false;
-    let everything = Selection::everything();
+    let everything = WalkSelection::everything();
     for start in starts {
         let visits = find(&view.reader, start, &everything, &tests.criteria);
         for visit in visits.map_err(|error| view.fail(error))? {
@@ -107,44 +109,63 @@ pub fn run(context: &mut Context<'_>, args: &FindArgs) -> Result<ExitStatus> {
                 continue;
             }
             found_any = true;
-            match context.out.is_json() {
-                true => bodies.push(EntryBody::new(&visit.path, &visit.found)),
-                false => print(context.out, &visit, args.print0)?,
+            if context.out.is_json() {
+                bodies.push(EntryBody::new(&visit.path, &visit.found))
+            } else {
+                print(context.out, &visit, args.print0)?
             }
         }
     }
     if context.out.is_json() {
         let (vault, snapshot) = (view.vault.name()?.to_string(), view.snapshot.to_string());
-        context.out.object("find", &FindBody { vault, snapshot, entries: bodies })?;
+        context.out.object(
+            "find",
+            &FindBody {
+                vault,
+                snapshot,
+                entries: bodies,
+            },
+        )?;
     }
-    if found_any { Ok(ExitStatus::Success) } else { Ok(ExitStatus::No) }
+    if found_any {
+        Ok(ExitStatus::Success)
+    } else {
+        Ok(ExitStatus::No)
+    }
 }
 
-/// What an entry must be like.
+/// The conditions for an entry.
 struct Tests {
     criteria: Criteria,
     /// One of them must hold, if there are any.
-    names: Vec<Test>,
+    names: Vec<FindTest>,
 }
 
 impl Tests {
     fn of(args: &FindArgs) -> Result<Tests, BadTest> {
-        let names = args.name.iter().map(|glob| Test::name(glob, false));
-        let names = names.chain(args.iname.iter().map(|glob| Test::name(glob, true)));
+        let names = args.name.iter().map(|glob| FindTest::name(glob, false));
+        let names = names.chain(args.iname.iter().map(|glob| FindTest::name(glob, true)));
         let mut tests = Vec::new();
-        tests.extend(args.kind.map(|kind| Test::Kind(vec![kind.into()])));
-        tests.extend(args.size.map(Test::Size));
-        tests.extend(args.newer.map(Test::Newer));
-        tests.extend(args.older.map(Test::Older));
+        tests.extend(args.kind.map(|kind| FindTest::Kind(vec![kind.into()])));
+        tests.extend(args.size.map(FindTest::Size));
+        tests.extend(args.newer.map(FindTest::Newer));
+        tests.extend(args.older.map(FindTest::Older));
         let mut criteria = Criteria::new(tests);
-        // The root is found only by those who name it.
+        // The root is found only if it is named.
         criteria.min_depth = usize::from(args.paths.is_empty());
         criteria.max_depth = args.max_depth;
-        Ok(Tests { criteria, names: names.collect::<Result<_, _>>()? })
+        Ok(Tests {
+            criteria,
+            names: names.collect::<Result<_, _>>()?,
+        })
     }
 
-    fn accepts_name(&self, visit: &Visit) -> bool {
-        self.names.is_empty() || self.names.iter().any(|test| test.holds(&visit.path, &visit.found))
+    fn accepts_name(&self, visit: &WalkVisit) -> bool {
+        self.names.is_empty()
+            || self
+                .names
+                .iter()
+                .any(|test| test.holds(&visit.path, &visit.found))
     }
 }
 
@@ -161,9 +182,10 @@ impl From<KindArg> for EntrySort {
 }
 
 /// With NUL bytes at the end, names are exact: another program reads them.
-fn print(out: &mut Printer, visit: &Visit, exact: bool) -> Result<(), PrintError> {
-    match exact {
-        true => out.bytes(&[&from_root(&visit.path)[..], b"\0"].concat()),
-        false => out.line(&visit.path),
+fn print(out: &mut Printer, visit: &WalkVisit, exact: bool) -> Result<(), PrintError> {
+    if exact {
+        out.bytes(&[&from_root(&visit.path)[..], b"\0"].concat())
+    } else {
+        out.line(&visit.path)
     }
 }

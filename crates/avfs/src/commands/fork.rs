@@ -10,25 +10,27 @@ use crate::exit::ExitStatus;
 /// The most copies that one command makes.
 const MOST: u32 = 1000;
 
-/// Make copies of a task as it is now
+/// Copy a task as it is now, once or several times
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The copies have everything that the task has at this moment, also while it runs,
-and are tasks of their own.
+#[command(
+    after_help = "The copies have everything that the task has at this moment, even while it runs, and
+are separate tasks.
 
 Examples:
   avfs fork 3                      three attempts, from where the only task is
   avfs fork 2 --task fix --name try
-  avfs compare try-1 try-2")]
+  avfs compare try-1 try-2"
+)]
 pub struct ForkArgs {
-    /// How many
+    /// How many copies to make
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     count: u32,
 
-    /// Of which task [default: the only one of this project]
+    /// The task to copy [default: the one that commands work on here]
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
 
-    /// What the copies are called, with a number behind it [default: the task's name]
+    /// Name the copies NAME-1, NAME-2, … [default: the task's name]
     #[arg(long)]
     name: Option<String>,
 }
@@ -55,7 +57,10 @@ pub fn run(context: &mut Context<'_>, args: &ForkArgs) -> Result<ExitStatus> {
         for name in &body.copies {
             context.out.line(name)?;
         }
-        context.out.talk(format_args!("go on in one of them with `avfs run --task {}`", body.copies[0]));
+        context.out.talk(format_args!(
+            "continue in one of them with `avfs run --task {}`",
+            body.copies[0]
+        ));
     }
     Ok(ExitStatus::Success)
 }

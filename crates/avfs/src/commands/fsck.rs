@@ -1,4 +1,4 @@
-//! `avfs fsck`: is everything there, and is it what its name says?
+//! `avfs fsck`: checks that everything is present and intact.
 
 use agentvfs::{CheckReport, Error, ErrorKind, JournalRepair, LogRepair, Repaired, Store};
 use anyhow::Result;
@@ -13,17 +13,17 @@ use crate::progress::Progress;
 use crate::size::HumanSize;
 use crate::versions::count;
 
-/// Check the whole store and name the files that are damaged
+/// Check the whole store and list damaged files
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Ends with status 6 if something is damaged, with --repair: if something stays so or is lost.
+    after_help = "Exits with status 6 if something is damaged; with --repair, if something stays damaged or is lost.
 
 Examples:
   avfs fsck
   avfs fsck --repair"
 )]
 pub struct FsckArgs {
-    /// Repair what another copy can repair
+    /// Repair whatever can be repaired from another copy
     #[arg(long)]
     repair: bool,
 }
@@ -68,7 +68,7 @@ struct RepairBody {
 struct JournalBody {
     vault: String,
     problem: String,
-    /// The journal as it was.
+    /// The original journal.
     kept: Option<String>,
     lost: bool,
 }
@@ -86,20 +86,28 @@ impl From<&JournalRepair> for JournalBody {
 
 pub fn run(context: &mut Context<'_>, args: &FsckArgs) -> Result<ExitStatus> {
     let mut report = check(context)?;
-    let mut repaired = None;
+    let (mut repaired, mut told) = (None, CheckReport::default());
     if args.repair && !report.is_sound() {
+        // Before the repair, which may take long or fail; in JSON there is one object at the end.
         if !context.out.is_json() {
-            print_problems(context.out, &report)?;
+            print_problems(context.out, &report, &told)?;
         }
+        // What was listed is listed again only if it is still there.
+        told = report;
         repaired = Some(Store::repair_at(context.home()?, &context.store_options())?);
         report = check(context)?;
     }
-    match context.out.is_json() {
-        true => context.out.object("fsck", &body(&report, repaired.as_ref()))?,
-        false => print(context.out, &report, repaired.as_ref())?,
+    if context.out.is_json() {
+        context.out.object("fsck", &body(&report, repaired.as_ref()))?
+    } else {
+        print(context.out, &report, &told, repaired.as_ref())?
     }
     let has_losses = repaired.is_some_and(|repaired| repaired.has_losses());
-    Ok(if report.is_sound() && !has_losses { ExitStatus::Success } else { ExitStatus::Corrupt })
+    Ok(if report.is_sound() && !has_losses {
+        ExitStatus::Success
+    } else {
+        ExitStatus::Corrupt
+    })
 }
 
 /// Checks the store, which is closed again afterwards. One too damaged to be opened has one problem, until it is
@@ -108,16 +116,20 @@ fn check(context: &Context<'_>) -> Result<CheckReport> {
     let store = match Store::open_with(context.home()?, context.store_options()) {
         Ok(store) => store,
         Err(error) => {
-            return Ok(CheckReport { problems: vec![damage(error)?], ..CheckReport::default() });
+            return Ok(CheckReport {
+                // Only damage is a finding. A store that is missing or busy is an error of the command.
+                problems: vec![damage(error)?],
+                ..CheckReport::default()
+            });
         }
     };
     let progress = Progress::spin(context.out, "fsck");
-    Ok(store.check(&mut |done, total| {
+    Ok(store.integrity().check(&mut |done, total| {
         progress.say(|| format!("{} of {}", HumanSize(done), HumanSize(total)));
     })?)
 }
 
-/// The error in words, if it says that the store is damaged.
+/// The message of the error, if it reports damage to the store.
 fn damage(error: Error) -> Result<String> {
     match error.kind() {
         ErrorKind::Corrupt => Ok(error.to_string()),
@@ -155,7 +167,12 @@ fn body(report: &CheckReport, repaired: Option<&Repaired>) -> FsckBody {
 }
 
 fn lost_records(repaired: &Repaired) -> Vec<String> {
-    repaired.store.lost_refs.iter().map(|lost| agentvfs::printable(&lost.key)).collect()
+    repaired
+        .store
+        .lost_refs
+        .iter()
+        .map(|lost| agentvfs::printable(&lost.key))
+        .collect()
 }
 
 fn print_repair(out: &mut Printer, repaired: &Repaired) {
@@ -170,12 +187,12 @@ fn print_repair(out: &mut Printer, repaired: &Repaired) {
     }
     for dropped in &repaired.dropped {
         out.warn(format_args!(
-            "{} was not readable and was removed; it is made again when needed",
+            "{} was not readable and was removed; it is recreated when needed",
             dropped.display()
         ));
     }
     if store.log == LogRepair::Cut {
-        out.warn("the last commits were lost with the log: look at `avfs log` of each vault");
+        out.warn("the last commits were lost with the log: check `avfs log` of each vault");
     }
     for (id, place) in &store.lost {
         out.warn(format_args!("object {id} is lost; it was at {place}"));
@@ -188,7 +205,10 @@ fn print_repair(out: &mut Printer, repaired: &Repaired) {
     }
     if !repaired.recovered.is_empty() {
         let names: Vec<&str> = repaired.recovered.iter().map(|name| name.as_str()).collect();
-        out.warn(format_args!("states that no vault had any more are vaults now: {}", names.join(", ")));
+        out.warn(format_args!(
+            "states that no longer belonged to a vault are vaults now: {}",
+            names.join(", ")
+        ));
     }
     if repaired.unreferenced > 0 {
         out.warn(format_args!(
@@ -197,49 +217,74 @@ fn print_repair(out: &mut Printer, repaired: &Repaired) {
         ));
     }
     if store.has_lost_refs() {
-        out.warn("records may be lost: `avfs gc` waits until `avfs gc --after-repair` accepts what is there");
+        out.warn("records may be lost: `avfs gc` waits until `avfs gc --after-repair` accepts the result");
     }
 }
 
 fn print_journal(out: &mut Printer, journal: &JournalRepair) {
-    let JournalRepair { vault, problem, kept, lost } = journal;
+    let JournalRepair {
+        vault,
+        problem,
+        kept,
+        lost,
+    } = journal;
     match (lost, kept) {
         (false, _) => out.talk(format_args!("repaired: {problem}, and nothing of it is lost")),
         (true, Some(kept)) => out.warn(format_args!(
             "vault '{vault}': {problem}; what is whole before that counts, and the journal is kept as {}",
             kept.display()
         )),
-        (true, None) => out.warn(format_args!("vault '{vault}': {problem}; the stored states are as before")),
+        (true, None) => out.warn(format_args!(
+            "vault '{vault}': {problem}; the stored states are as before"
+        )),
     }
 }
 
-fn print(out: &mut Printer, report: &CheckReport, repaired: Option<&Repaired>) -> Result<()> {
+fn print(
+    out: &mut Printer,
+    report: &CheckReport,
+    told: &CheckReport,
+    repaired: Option<&Repaired>,
+) -> Result<()> {
     if let Some(repaired) = repaired {
         print_repair(out, repaired);
     }
-    print_problems(out, report)?;
+    print_problems(out, report, told)?;
     let (objects, vaults) = (count(report.objects, "object"), count(report.vaults, "vault"));
     let bytes = HumanSize(report.bytes);
-    match report.is_sound() {
-        true => out.talk(format_args!("{objects} ({bytes}) and {vaults} are sound")),
-        false => out.talk(format_args!(
+    if report.is_sound() {
+        out.talk(format_args!("{objects} ({bytes}) and {vaults} are sound"))
+    } else {
+        out.talk(format_args!(
             "checked {objects} ({bytes}) and {vaults}: {}, {} affected",
             count(report.problems.len() as u64, "problem"),
             count(report.affected.len() as u64, "path")
-        )),
+        ))
     }
     Ok(())
 }
 
-fn print_problems(out: &mut Printer, report: &CheckReport) -> Result<()> {
-    for problem in &report.problems {
+/// Lists the problems that were not reported before.
+fn print_problems(out: &mut Printer, report: &CheckReport, told: &CheckReport) -> Result<()> {
+    for problem in report
+        .problems
+        .iter()
+        .filter(|problem| !told.problems.contains(problem))
+    {
         let label = out.paint(ERROR, "damaged");
         out.line(format_args!("{label}  {}", printable_line(problem.as_bytes())))?;
     }
-    for affected in &report.affected {
+    for affected in report
+        .affected
+        .iter()
+        .filter(|affected| !told.affected.contains(affected))
+    {
         let label = out.paint(ERROR, "affected");
         let states = affected.states.join(", ");
-        out.line(format_args!("{label} {}:{} in {states}", affected.vault, affected.path))?;
+        out.line(format_args!(
+            "{label} {}:{} in {states}",
+            affected.vault, affected.path
+        ))?;
     }
     Ok(())
 }

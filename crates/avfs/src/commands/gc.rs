@@ -10,18 +10,18 @@ use crate::progress::Progress;
 use crate::size::HumanSize;
 use crate::versions::count;
 
-/// Remove objects that nothing needs any more
+/// Remove objects that nothing needs
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Safe while other processes work, and it can be stopped at any time.
+#[command(after_help = "Safe to run while other processes work, and safe to interrupt.
 
 Examples:
   avfs gc --dry-run
   avfs gc")]
 pub struct GcArgs {
-    /// Only say what would be removed
+    /// Show what would be removed, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Collect although a repair may have lost refs: what only they needed goes for good
+    /// Run even if a repair may have lost refs; objects that only those needed are deleted for good
     #[arg(long)]
     after_repair: bool,
 }
@@ -31,7 +31,7 @@ struct GcBody {
     dry_run: bool,
     live_objects: Option<u64>,
     removed_objects: Option<u64>,
-    /// With `--dry-run` what could be freed.
+    /// With `--dry-run`, the bytes that could be freed.
     freed_bytes: u64,
     busy_packs: u64,
     #[serde(skip)]
@@ -41,16 +41,21 @@ struct GcBody {
 
 pub fn run(context: &mut Context<'_>, args: &GcArgs) -> Result<ExitStatus> {
     let store = context.store()?;
-    let body = match args.dry_run {
-        true => estimate(&store)?,
-        false => collect(context, &store, args.after_repair)?,
+    let body = if args.dry_run {
+        estimate(&store)?
+    } else {
+        collect(context, &store, args.after_repair)?
     };
     if context.out.is_json() {
         context.out.object("gc", &body)?;
     } else {
         report(context, &body);
     }
-    Ok(if body.damaged_packs.is_empty() { ExitStatus::Success } else { ExitStatus::Corrupt })
+    Ok(if body.damaged_packs.is_empty() {
+        ExitStatus::Success
+    } else {
+        ExitStatus::Corrupt
+    })
 }
 
 fn estimate(store: &Store) -> Result<GcBody> {
@@ -58,7 +63,7 @@ fn estimate(store: &Store) -> Result<GcBody> {
         dry_run: true,
         live_objects: None,
         removed_objects: None,
-        freed_bytes: store.stats()?.garbage_bytes,
+        freed_bytes: store.maintenance().stats()?.garbage_bytes,
         busy_packs: 0,
         cramped_packs: 0,
         damaged_packs: Vec::new(),
@@ -67,9 +72,9 @@ fn estimate(store: &Store) -> Result<GcBody> {
 
 fn collect(context: &mut Context<'_>, store: &Store, after_repair: bool) -> Result<GcBody> {
     if after_repair {
-        store.accept_repair()?;
+        store.integrity().accept_repair()?;
     }
-    store.clear_away_previews()?;
+    store.approvals().clear_away_previews()?;
     let progress = Progress::spin(context.out, "gc");
     let collected = store.collect_garbage(&mut |objects| {
         progress.say(|| format!("{objects} objects are needed"));
@@ -93,16 +98,21 @@ fn report(context: &mut Context<'_>, body: &GcBody) {
     match body.removed_objects {
         None => out.talk(format_args!("{freed} of objects could be removed")),
         Some(removed) => {
-            out.talk(format_args!("removed {}, {freed} given back", count(removed, "object")));
+            out.talk(format_args!(
+                "removed {}, {freed} given back",
+                count(removed, "object")
+            ));
         }
     }
     if body.cramped_packs > 0 {
-        out.talk("some files could not be made smaller for want of room: a later collection does it");
+        out.talk("some files could not be compacted for lack of space; a later collection does it");
     }
     if body.busy_packs > 0 {
         out.talk("some files are in use by other processes: a later collection gets them");
     }
     for pack in &body.damaged_packs {
-        out.warn(format_args!("{pack} is damaged and was left alone: `avfs fsck` says more"));
+        out.warn(format_args!(
+            "{pack} is damaged and was left alone: `avfs fsck` says more"
+        ));
     }
 }

@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agentvfs::OpenVault;
-use agentvfs::transfer::Imported;
+use agentvfs::transfer::ImportedTree;
 use anyhow::{Context as _, Result};
 use avfs_core::TreePath;
 use serde::Serialize;
 
-use crate::args::vault_path;
+use crate::args::{PathArg, path_arg};
 use crate::change::ChangedBody;
 use crate::commands::transferred::{ReportBody, tell};
 use crate::context::Context;
@@ -20,24 +20,26 @@ use crate::json::PathField;
 use crate::progress::Progress;
 use crate::rule_args::RuleArgs;
 
-/// Copy a directory or a tar archive of the host into the vault
+/// Copy a directory or a tar archive from the host into the vault
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Bytes, modes, times, symbolic and hard links, extended attributes and holes
+#[command(
+    after_help = "Bytes, modes, times, symbolic and hard links, extended attributes and holes
 are kept. A tar archive with a harmful entry (an absolute path, '..', a
 device, a path through a link) is refused as a whole.
 
 Examples:
   avfs import ~/src/web
   avfs import release.tar vendor/release
-  git archive HEAD | avfs import - src")]
+  git archive HEAD | avfs import - src"
+)]
 pub struct ImportArgs {
-    /// Directory or tar file to read; '-' is a tar archive on standard input
+    /// The directory or tar file to read; '-' is a tar archive on standard input
     #[arg(value_name = "DIR|TAR", value_hint = clap::ValueHint::AnyPath)]
     source: PathBuf,
 
-    /// Where to put it
-    #[arg(value_parser = vault_path(), default_value = "/")]
-    path: TreePath,
+    /// The path in the vault to copy to
+    #[arg(value_parser = path_arg(), default_value = "/")]
+    path: PathArg,
 
     #[command(flatten)]
     pub rules: RuleArgs,
@@ -54,7 +56,7 @@ struct ImportBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ImportArgs) -> Result<ExitStatus> {
-    let (source, path) = (&args.source, &args.path);
+    let (source, path) = (&args.source, &context.path(&args.path)?);
     let detail = format!("{} {path}", printable_path(source));
     let progress = Progress::start(context.out, "import", None);
     let mut stored = None;
@@ -63,25 +65,32 @@ pub fn run(context: &mut Context<'_>, args: &ImportArgs) -> Result<ExitStatus> {
         if stored.is_none() {
             stored = Some(store(open, source, path, &progress)?);
         }
-        Ok(open.take(path, stored.as_ref().expect("it was stored just now"))?)
+        Ok(open
+            .imports()
+            .take(path, stored.as_ref().expect("it was stored just now"))?)
     })?;
     drop(progress);
     if context.out.is_json() {
-        let body = ImportBody { path: path.into(), report: (&report).into(), changed: changed.body() };
+        let body = ImportBody {
+            path: path.into(),
+            report: (&report).into(),
+            changed: changed.body(),
+        };
         context.out.object("import", &body)?;
     }
     tell(context.out, "imported", &report);
     Ok(ExitStatus::Success)
 }
 
-fn store(open: &OpenVault, source: &Path, path: &TreePath, progress: &Progress) -> Result<Imported> {
+fn store(open: &OpenVault, source: &Path, path: &TreePath, progress: &Progress) -> Result<ImportedTree> {
     if source == "-" {
-        return Ok(open.store_tar(io::stdin().lock(), path, progress)?);
+        return Ok(open.imports().store_tar(io::stdin().lock(), path, progress)?);
     }
     let opening = || format!("opening {}", printable_path(source));
     let file = File::open(source).with_context(opening)?;
-    match file.metadata().with_context(opening)?.is_dir() {
-        true => Ok(open.store_directory(source, path, progress)?),
-        false => Ok(open.store_tar(file, path, progress)?),
+    if file.metadata().with_context(opening)?.is_dir() {
+        Ok(open.imports().store_directory(source, path, progress)?)
+    } else {
+        Ok(open.imports().store_tar(file, path, progress)?)
     }
 }

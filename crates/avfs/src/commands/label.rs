@@ -10,12 +10,12 @@ use anyhow::Result;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// Give labels to files and directories, for rules such as label:private=none
+/// Label files and directories, for rules such as label:private=none
 #[derive(Debug, clap::Subcommand)]
 pub enum LabelCommand {
-    Set(set::SetArgs),
-    Remove(remove::RemoveArgs),
-    List(list::ListArgs),
+    Set(set::LabelSetArgs),
+    Remove(remove::LabelRemoveArgs),
+    List(list::LabelListArgs),
 }
 
 pub fn run(context: &mut Context<'_>, command: &LabelCommand) -> Result<ExitStatus> {

@@ -35,6 +35,8 @@ fn lines_are_read_as_users_write_them() {
         "avfs import -",
         "avfs vault export web web.avfs",
         "avfs vault import web.avfs --name copy",
+        "avfs image import - --name app --max-bytes 2G",
+        "avfs image delete app --yes",
     ] {
         check(line, true);
     }
@@ -48,12 +50,14 @@ fn lines_with_a_mistake_are_refused() {
         "avfs find --newer soon",
         "avfs quota set",
         "avfs log --graph src",
-        "avfs ls ..",
+        "avfs ls a/../b",
         "avfs cat",
         "avfs cat a --lines 1:2 --bytes 1:2",
         "avfs vault fork web fix --count 0",
         "avfs cp a",
         "avfs export",
+        "avfs image import",
+        "avfs image save web",
     ] {
         check(line, false);
     }

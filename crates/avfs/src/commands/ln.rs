@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use agentvfs::{Kind, OpenVault};
+use agentvfs::{InodeKind, OpenVault};
 use anyhow::Result;
 use avfs_core::{EntryName, TreePath};
 use serde::Serialize;
 
-use crate::args::vault_path;
+use crate::args::{PathArg, path_arg};
 use crate::change::{ChangedBody, describe};
 use crate::context::Context;
 use crate::entry::TargetField;
@@ -16,19 +16,20 @@ use crate::exit::ExitStatus;
 use crate::json::{PathField, from_root};
 use crate::rule_args::RuleArgs;
 
-/// Make a link
+/// Create a link
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs ln -s releases/4 current
   avfs ln data.bin same-data.bin")]
 pub struct LnArgs {
-    /// What the link points to: any text with -s, else a file of the vault
+    /// What the link points to: a file in the vault, or with -s any text
     target: OsString,
 
-    #[arg(value_parser = vault_path())]
-    name: TreePath,
+    /// The path of the link
+    #[arg(value_parser = path_arg())]
+    name: PathArg,
 
-    /// A symbolic link; otherwise a second name for the same file
+    /// Create a symbolic link instead of a hard link
     #[arg(short, long)]
     symbolic: bool,
 
@@ -48,11 +49,16 @@ struct LnBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &LnArgs) -> Result<ExitStatus> {
+    let name = context.path(&args.name)?;
     let raw = args.target.as_bytes();
     // Any text is good enough for a symbolic link; the other sort needs a file of the vault.
-    let file = if args.symbolic { None } else { Some(TreePath::parse(raw)?) };
-    let (path, changed) = context.change("ln", &describe([&args.name]), |open| {
-        let path = place(open, &args.name, raw)?;
+    let file = if args.symbolic {
+        None
+    } else {
+        Some(context.path(&PathArg::parse(raw)?)?)
+    };
+    let (path, changed) = context.change("ln", &describe([&name]), |open| {
+        let path = place(open, &name, raw)?;
         match &file {
             Some(file) => open.hard_link(file, &path)?,
             None => open.symlink(raw, &path)?,
@@ -62,7 +68,12 @@ pub fn run(context: &mut Context<'_>, args: &LnArgs) -> Result<ExitStatus> {
     if context.out.is_json() {
         let target = file.as_ref().map_or_else(|| raw.to_vec(), from_root);
         let target = TargetField::new(&target);
-        let body = LnBody { path: (&path).into(), target, symbolic: args.symbolic, changed: changed.body() };
+        let body = LnBody {
+            path: (&path).into(),
+            target,
+            symbolic: args.symbolic,
+            changed: changed.body(),
+        };
         context.out.object("ln", &body)?;
     }
     Ok(ExitStatus::Success)
@@ -70,9 +81,12 @@ pub fn run(context: &mut Context<'_>, args: &LnArgs) -> Result<ExitStatus> {
 
 /// A link that is put into a directory has the name of its target.
 fn place(open: &OpenVault, name: &TreePath, target: &[u8]) -> Result<TreePath> {
-    if !open.exists(name)? || open.stat(name)?.kind != Kind::Directory {
+    if !open.exists(name)? || open.stat(name)?.kind != InodeKind::Directory {
         return Ok(name.clone());
     }
-    let last = target.split(|byte| *byte == b'/').rfind(|part| !part.is_empty()).unwrap_or_default();
+    let last = target
+        .split(|byte| *byte == b'/')
+        .rfind(|part| !part.is_empty())
+        .unwrap_or_default();
     Ok(name.join(&EntryName::new(last)?))
 }

@@ -3,12 +3,13 @@
 mod drawing;
 mod graph;
 
-use agentvfs::{EntryKind, Error, Found, HistoryEntry, PathVersion, ReadError, Timestamp, Vault};
+use agentvfs::error::{FileError, TaskError};
+use agentvfs::{EntryKind, Error, FoundEntry, HistoryEntry, PathVersion, ReadError, Timestamp, Vault};
 use anyhow::Result;
 use avfs_core::TreePath;
 use serde::Serialize;
 
-use crate::args::vault_path;
+use crate::args::{PathArg, path_arg};
 use crate::conflicts::warn_of_open;
 use crate::context::Context;
 use crate::entry::kind_name;
@@ -19,7 +20,8 @@ use crate::printer::{PrintError, Printer, YELLOW};
 use crate::rule_args::RuleArgs;
 use crate::size::HumanSize;
 use crate::time::Age;
-use crate::versions::{EntryBody, Names, short};
+use crate::unstored::unstored;
+use crate::versions::{EntryNames, HistoryEntryBody, short};
 
 /// Show the history of the vault, of a task, or of one file
 #[derive(Debug, clap::Args)]
@@ -29,15 +31,15 @@ use crate::versions::{EntryBody, Names, short};
   avfs log task-1
   avfs log --graph")]
 pub struct LogArgs {
-    /// Only snapshots that changed this path; or the name of a task
-    #[arg(value_name = "PATH|TASK", value_parser = vault_path())]
-    path: Option<TreePath>,
+    /// Show only snapshots that changed this path, or the history of this task
+    #[arg(value_name = "PATH|TASK", value_parser = path_arg())]
+    path: Option<PathArg>,
 
-    /// Draw the forks and merges of all vaults of the store
+    /// Draw the forks and merges of all vaults in the store
     #[arg(long, conflicts_with = "path")]
     graph: bool,
 
-    /// At most this many
+    /// Show at most this many
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
 
@@ -48,9 +50,9 @@ pub struct LogArgs {
 #[derive(Serialize)]
 struct LogBody {
     vault: String,
-    /// How many conflicts are open in the present state.
+    /// The number of open conflicts in the present state.
     conflicts: u64,
-    entries: Vec<EntryBody>,
+    entries: Vec<HistoryEntryBody>,
 }
 
 #[derive(Serialize)]
@@ -64,7 +66,7 @@ struct PathLogBody {
 #[derive(Serialize)]
 struct VersionBody {
     #[serde(flatten)]
-    entry: EntryBody,
+    entry: HistoryEntryBody,
     /// None: from here on there was nothing.
     #[serde(rename = "type")]
     kind: Option<&'static str>,
@@ -77,48 +79,58 @@ pub fn run(context: &mut Context<'_>, args: &LogArgs) -> Result<ExitStatus> {
         return graph::run(context, limit);
     }
     let (vault, path) = meant(context, args.path.as_ref())?;
-    // What a killed process left behind becomes part of the history first.
-    vault.info()?;
+    // Work that a killed process left behind becomes part of the history first.
+    let info = vault.info()?;
+    if let Some(unstored) = unstored(&info) {
+        context.out.warn(format_args!("{unstored} and not listed here"));
+    }
     match path {
-        Some(path) => show_path(context.out, &vault, path, limit)?,
+        Some(path) => show_path(context.out, &vault, &path, limit)?,
         None => show_vault(context.out, &vault, limit)?,
     }
     Ok(ExitStatus::Success)
 }
 
 /// The vault and the path in it. A word that names a task, and no file of the vault that commands work on, is that task.
-fn meant<'a>(context: &mut Context<'_>, path: Option<&'a TreePath>) -> Result<(Vault, Option<&'a TreePath>)> {
-    let name = path.and_then(|path| str::from_utf8(path.as_bytes()).ok());
-    let Some(name) = name.filter(|_| !context.is_alone() && !context.names_vault()) else {
-        return Ok((context.vault()?, path));
+fn meant(context: &mut Context<'_>, word: Option<&PathArg>) -> Result<(Vault, Option<TreePath>)> {
+    let Some(word) = word else {
+        return Ok((context.vault()?, None));
     };
-    let decided = context.vault_if_chosen()?;
-    let has_file =
-        |vault: &Vault| path.is_some_and(|path| vault.reader().is_ok_and(|tree| tree.find(path).is_ok()));
-    if decided.as_ref().is_some_and(has_file) {
-        return Ok((context.vault()?, path));
+    if context.is_alone() || context.vault_flag().is_some() || !word.is_plain() {
+        return Ok((context.vault()?, Some(context.path(word)?)));
     }
-    match context.here()?.task(name) {
+    let decided = context.vault_if_chosen()?;
+    if let Some(vault) = &decided
+        && let Ok(path) = context.path(word)
+        && vault.reader_at(vault.info()?.head)?.find(&path).is_ok()
+    {
+        return Ok((context.vault()?, Some(path)));
+    }
+    match context.here()?.task(&word.to_string()) {
         Ok(task) => Ok((context.seen(task.vault().clone())?, None)),
-        Err(unknown @ Error::UnknownTask { .. }) if decided.is_none() => Err(unknown.into()),
-        Err(_) => Ok((context.vault()?, path)),
+        Err(unknown @ Error::Task(TaskError::Unknown { .. })) if decided.is_none() => Err(unknown.into()),
+        Err(_) => Ok((context.vault()?, Some(context.path(word)?))),
     }
 }
 
 fn show_vault(out: &mut Printer, vault: &Vault, limit: usize) -> Result<()> {
-    let names = Names::of(&vault.checkpoints()?);
-    let row = Row { now: vault.store().now(), width: vault.info()?.snapshots.to_string().len() };
+    let names = EntryNames::of(&vault.checkpoints()?);
+    let row = LogRow {
+        now: vault.store().now(),
+        width: vault.info()?.snapshots.to_string().len(),
+    };
     let mut entries = Vec::new();
     let mut left = limit;
     let mut failed = None;
-    vault.for_each_entry(|entry| {
+    vault.history().for_each_entry(|entry| {
         if left == 0 {
             return Ok(false);
         }
         left -= 1;
-        match out.is_json() {
-            true => entries.push(EntryBody::new(&entry, &names)),
-            false => failed = row.print(out, &entry, "", &names).err(),
+        if out.is_json() {
+            entries.push(HistoryEntryBody::new(&entry, &names))
+        } else {
+            failed = row.print(out, &entry, "", &names).err()
         }
         Ok(failed.is_none())
     })?;
@@ -127,25 +139,42 @@ fn show_vault(out: &mut Printer, vault: &Vault, limit: usize) -> Result<()> {
     }
     let conflicts = warn_of_open(out, vault)?;
     if out.is_json() {
-        out.object("log", &LogBody { vault: vault.name()?.to_string(), conflicts, entries })?;
+        out.object(
+            "log",
+            &LogBody {
+                vault: vault.name()?.to_string(),
+                conflicts,
+                entries,
+            },
+        )?;
     }
     Ok(())
 }
 
 fn show_path(out: &mut Printer, vault: &Vault, path: &TreePath, limit: usize) -> Result<()> {
-    let versions = vault.path_history(path, limit)?;
+    let versions = vault.history().path_history(path, limit)?;
     if versions.is_empty() && limit > 0 {
         let source = ReadError::NotFound { path: path.clone() };
-        return Err(Error::Read { vault: vault.name()?.to_string(), source }.into());
+        return Err(Error::File(FileError::Read {
+            vault: vault.name()?.to_string(),
+            source,
+        })
+        .into());
     }
-    let names = Names::of(&vault.checkpoints()?);
+    let names = EntryNames::of(&vault.checkpoints()?);
     if out.is_json() {
         let versions = versions.iter().map(|version| version_body(version, &names));
-        let body =
-            PathLogBody { vault: vault.name()?.to_string(), path: path.into(), versions: versions.collect() };
+        let body = PathLogBody {
+            vault: vault.name()?.to_string(),
+            path: path.into(),
+            versions: versions.collect(),
+        };
         return Ok(out.object("path-log", &body)?);
     }
-    let row = Row { now: vault.store().now(), width: vault.info()?.snapshots.to_string().len() };
+    let row = LogRow {
+        now: vault.store().now(),
+        width: vault.info()?.snapshots.to_string().len(),
+    };
     for version in versions {
         let what = format!("{:>9}  ", describe(version.found.as_ref()));
         row.print(out, &version.entry, &what, &names)?;
@@ -153,17 +182,19 @@ fn show_path(out: &mut Printer, vault: &Vault, path: &TreePath, limit: usize) ->
     Ok(())
 }
 
-fn version_body(version: &PathVersion, names: &Names) -> VersionBody {
+fn version_body(version: &PathVersion, names: &EntryNames) -> VersionBody {
     let entry = version.found.as_ref().map(|found| &found.entry);
     VersionBody {
-        entry: EntryBody::new(&version.entry, names),
+        entry: HistoryEntryBody::new(&version.entry, names),
         kind: entry.map(|entry| kind_name((&entry.kind).into())),
-        size: entry.filter(|entry| !entry.is_directory()).map(|entry| entry.size()),
+        size: entry
+            .filter(|entry| !entry.is_directory())
+            .map(|entry| entry.size()),
     }
 }
 
-/// The size of a file, or what else there is.
-fn describe(found: Option<&Found>) -> String {
+/// The size of a file, or the kind of another entry.
+fn describe(found: Option<&FoundEntry>) -> String {
     match found.map(|found| &found.entry.kind) {
         None => "removed".to_owned(),
         Some(EntryKind::File { size, .. }) => HumanSize(*size).to_string(),
@@ -171,35 +202,47 @@ fn describe(found: Option<&Found>) -> String {
     }
 }
 
-/// How a line of the history is laid out.
-struct Row {
+/// The layout of a line of the history.
+struct LogRow {
     now: Timestamp,
     /// Of the numbers of entries.
     width: usize,
 }
 
-impl Row {
+impl LogRow {
     fn print(
         &self,
         out: &mut Printer,
         entry: &HistoryEntry,
         what: &str,
-        names: &Names,
+        names: &EntryNames,
     ) -> Result<(), PrintError> {
         let width = self.width;
-        let age = Age { then: entry.time, now: self.now }.to_string();
+        let age = Age {
+            then: entry.time,
+            now: self.now,
+        }
+        .to_string();
         let id = out.paint(YELLOW, short(entry.snapshot));
-        let (actor, action) =
-            (printable_line(entry.actor.as_bytes()), printable_line(entry.action.as_bytes()));
+        let (actor, action) = (
+            printable_line(entry.actor.as_bytes()),
+            printable_line(entry.action.as_bytes()),
+        );
         let names = shown_names(out, names.at(entry.seq));
-        out.line(format_args!("{:>width$}  {id}  {age:<14}  {actor:<8}  {what}{action}{names}", entry.seq))
+        out.line(format_args!(
+            "{:>width$}  {id}  {age:<14}  {actor:<8}  {what}{action}{names}",
+            entry.seq
+        ))
     }
 }
 
-/// The checkpoints of an entry, behind everything else on its line.
+/// The checkpoints of an entry, at the end of its line.
 fn shown_names(out: &Printer, names: &[String]) -> String {
     match names {
         [] => String::new(),
-        names => format!("  {}", out.paint(crate::printer::GREEN, format!("[{}]", names.join(", ")))),
+        names => format!(
+            "  {}",
+            out.paint(crate::printer::GREEN, format!("[{}]", names.join(", ")))
+        ),
     }
 }

@@ -1,12 +1,12 @@
 //! `avfs ls`: the entries of a directory.
 
-use agentvfs::{EntryName, Found};
+use agentvfs::{EntryName, FoundEntry};
 use anyhow::Result;
 use avfs_core::TreePath;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::args::{AtArg, vault_path};
+use crate::args::{AtArg, PathArg, path_arg};
 use crate::context::Context;
 use crate::entry::{EntryBody, letters, names, painted, target};
 use crate::escape::printable;
@@ -23,18 +23,18 @@ use crate::view::View;
   avfs ls -R --at before-upgrade")]
 pub struct LsArgs {
     /// What to list [default: the root]
-    #[arg(value_name = "PATH", value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    #[arg(value_name = "PATH", value_parser = path_arg())]
+    paths: Vec<PathArg>,
 
-    /// One line each: mode, links, owner, size, time, name
+    /// Use the long format: mode, links, owner, size, time, name
     #[arg(short, long)]
     long: bool,
 
-    /// Also names that begin with a dot
+    /// Include names that begin with a dot
     #[arg(short, long)]
     all: bool,
 
-    /// Everything below, too
+    /// Include everything below directories
     #[arg(short = 'R', long)]
     recursive: bool,
 
@@ -50,37 +50,48 @@ struct LsBody {
     entries: Vec<EntryBody>,
 }
 
-/// An entry on its way to the output: what it is called there, and what it is.
-type Row = (String, Found);
+/// An entry to print: its displayed name, and the entry.
+type Row = (String, FoundEntry);
 
 pub fn run(context: &mut Context<'_>, args: &LsArgs) -> Result<ExitStatus> {
+    let paths = context.paths(&args.paths)?;
     let view = context.view(&args.at)?;
     let root = [TreePath::root()];
-    let paths = if args.paths.is_empty() { &root[..] } else { &args.paths };
+    let paths = if paths.is_empty() { &root[..] } else { &paths };
     let find = |path: &TreePath| Ok((path.clone(), view.find(path)?));
     let found = paths.iter().map(find).collect::<Result<Vec<_>>>()?;
-    let listing = Listing { view: &view, args, has_headings: args.recursive || paths.len() > 1 };
-    match context.out.is_json() {
-        true => context.out.object("ls", &LsBody { entries: listing.bodies(found)? })?,
-        false => listing.print(context.out, found)?,
+    let listing = DirectoryListing {
+        view: &view,
+        args,
+        has_headings: args.recursive || paths.len() > 1,
+    };
+    if context.out.is_json() {
+        context.out.object(
+            "ls",
+            &LsBody {
+                entries: listing.bodies(found)?,
+            },
+        )?
+    } else {
+        listing.print(context.out, found)?
     }
     Ok(ExitStatus::Success)
 }
 
-struct Listing<'a> {
+struct DirectoryListing<'a> {
     view: &'a View,
     args: &'a LsArgs,
     has_headings: bool,
 }
 
-impl Listing<'_> {
-    /// Hands each entry of a directory to `take`, and returns the directories that are to be listed next.
+impl DirectoryListing<'_> {
+    /// Passes each entry of a directory to `take`, and returns the directories to list next.
     fn visit(
         &self,
         path: &TreePath,
-        directory: &Found,
-        mut take: impl FnMut(&EntryName, &TreePath, Found) -> Result<()>,
-    ) -> Result<Vec<(TreePath, Found)>> {
+        directory: &FoundEntry,
+        mut take: impl FnMut(&EntryName, &TreePath, FoundEntry) -> Result<()>,
+    ) -> Result<Vec<(TreePath, FoundEntry)>> {
         let mut next = Vec::new();
         for item in self.view.list(path, directory)? {
             let (name, found) = item?;
@@ -98,7 +109,7 @@ impl Listing<'_> {
         Ok(next)
     }
 
-    fn bodies(&self, found: Vec<(TreePath, Found)>) -> Result<Vec<EntryBody>> {
+    fn bodies(&self, found: Vec<(TreePath, FoundEntry)>) -> Result<Vec<EntryBody>> {
         let mut entries = Vec::new();
         let mut waiting: Vec<_> = found.into_iter().rev().collect();
         while let Some((path, found)) = waiting.pop() {
@@ -115,11 +126,18 @@ impl Listing<'_> {
     }
 
     /// Files that were named come first, then each directory.
-    fn print(&self, out: &mut Printer, found: Vec<(TreePath, Found)>) -> Result<()> {
-        let (mut waiting, files): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|(_, found)| found.entry.is_directory());
+    fn print(&self, out: &mut Printer, found: Vec<(TreePath, FoundEntry)>) -> Result<()> {
+        let (mut waiting, files): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|(_, found)| found.entry.is_directory());
         let mut is_first = files.is_empty();
-        self.print_rows(out, files.into_iter().map(|(path, found)| (path.to_string(), found)).collect())?;
+        self.print_rows(
+            out,
+            files
+                .into_iter()
+                .map(|(path, found)| (path.to_string(), found))
+                .collect(),
+        )?;
         waiting.reverse();
         while let Some((path, found)) = waiting.pop() {
             if self.has_headings {
@@ -135,14 +153,15 @@ impl Listing<'_> {
         &self,
         out: &mut Printer,
         path: &TreePath,
-        directory: &Found,
-    ) -> Result<Vec<(TreePath, Found)>> {
+        directory: &FoundEntry,
+    ) -> Result<Vec<(TreePath, FoundEntry)>> {
         // Columns can be set when all rows are known; without them nothing has to be kept.
         let mut rows = Vec::new();
         let next = self.visit(path, directory, |name, _, found| {
-            match self.args.long {
-                true => rows.push((name.to_string(), found)),
-                false => out.line(painted(out, &found, name.to_string()))?,
+            if self.args.long {
+                rows.push((name.to_string(), found))
+            } else {
+                out.line(painted(out, &found, name.to_string()))?
             }
             Ok(())
         })?;
@@ -166,9 +185,14 @@ fn print_long(out: &mut Printer, rows: Vec<Row>) -> Result<()> {
         return Ok(());
     }
     let zone = TimeZone::system();
-    let columns = |found: &Found| {
+    let columns = |found: &FoundEntry| {
         let meta = &found.entry.meta;
-        [names(found).to_string(), meta.uid.to_string(), meta.gid.to_string(), found.entry.size().to_string()]
+        [
+            names(found).to_string(),
+            meta.uid.to_string(),
+            meta.gid.to_string(),
+            found.entry.size().to_string(),
+        ]
     };
     let mut widths = [0; 4];
     for (_, found) in &rows {
@@ -181,9 +205,13 @@ fn print_long(out: &mut Printer, rows: Vec<Row>) -> Result<()> {
         let [names, uid, gid, size] = columns(&found);
         let mode = letters(&found);
         let time = show_local(found.entry.meta.mtime, &zone);
-        let arrow = target(&found).map(|target| format!(" -> {}", printable(target))).unwrap_or_default();
+        let arrow = target(&found)
+            .map(|target| format!(" -> {}", printable(target)))
+            .unwrap_or_default();
         let name = painted(out, &found, name);
-        out.line(format_args!("{mode} {names:>w0$} {uid:>w1$} {gid:>w2$} {size:>w3$} {time} {name}{arrow}"))?;
+        out.line(format_args!(
+            "{mode} {names:>w0$} {uid:>w1$} {gid:>w2$} {size:>w3$} {time} {name}{arrow}"
+        ))?;
     }
     Ok(())
 }

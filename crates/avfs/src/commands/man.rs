@@ -20,7 +20,7 @@ use crate::printer::Printer;
   avfs man ~/.local/share/man/man1
   man avfs-config-show")]
 pub struct ManArgs {
-    /// Directory to write to; it is made if it does not exist
+    /// The directory to write to; it is created if it does not exist
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -57,5 +57,7 @@ fn write_pages(command: &clap::Command, directory: &Path, pages: &mut Vec<String
     let file = directory.join(&name);
     fs::write(&file, page).with_context(|| format!("writing {}", printable_path(&file)))?;
     pages.push(name);
-    command.get_subcommands().try_for_each(|below| write_pages(below, directory, pages))
+    command
+        .get_subcommands()
+        .try_for_each(|below| write_pages(below, directory, pages))
 }

@@ -1,8 +1,9 @@
-//! `avfs merge`: bring in what forks did.
+//! `avfs merge`: merges the changes of forks.
 
 mod repositories;
 
-use agentvfs::{Choice, MarkerStyle, MergeOptions, MergeReport, MergedSource, OpenConflict, Vault};
+use agentvfs::patch::file_changes;
+use agentvfs::{ConflictPolicy, MarkerStyle, MergeOptions, MergeReport, MergedSource, OpenConflict, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -14,56 +15,58 @@ use crate::exit::ExitStatus;
 use crate::json::{PathField, from_root};
 use crate::versions::{count, short};
 
-/// Bring in what other vaults did since they and this one were one
+/// Merge changes from other vaults into this one
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Texts are merged line by line, what was moved is found again, and attributes merge
-each by itself. Where both sides changed the same, there is a conflict: it is printed,
-stays open until `avfs resolve` settles it, and the merge ends with status 1.
-Everything is merged in one step or nothing is; `avfs undo` takes it back.
+#[command(
+    after_help = "Merges text line by line, follows files that were moved, and merges attributes one by
+one. Where both sides changed the same thing, there is a conflict: it is printed and
+stays open until `avfs resolve` resolves it, and the command exits with status 1.
+The merge happens in one step or not at all; `avfs undo` undoes it.
 
 Examples:
   avfs merge fix-login
   avfs merge attempt-1 attempt-2 --dry-run
-  avfs merge fix-login --into main --conflicts theirs")]
+  avfs merge fix-login --into main --conflicts theirs"
+)]
 pub struct MergeArgs {
-    /// The vaults to bring in: forks of this one, its parent, forks of the same vault, or tasks of the same project
+    /// The vaults to merge: forks of this one, its parent, forks of the same vault, or tasks of the same project
     #[arg(required = true, value_name = "FROM")]
     from: Vec<String>,
 
-    /// Into which vault [default: the one that commands work on]
+    /// The vault to merge into [default: the one that commands work on]
     #[arg(long, value_name = "VAULT")]
     into: Option<String>,
 
-    /// Only tell what would happen
+    /// Show what would happen, and change nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// What becomes of conflicts
+    /// How to handle conflicts
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
-    conflicts: ConflictsArg,
+    conflicts: MergeConflictsArg,
 
-    /// Show what was there before between the two sides of a marked conflict
+    /// Show the common base between the two sides of a marked conflict
     #[arg(long)]
     show_base: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-pub enum ConflictsArg {
-    /// They stay open, and are marked in texts
+enum MergeConflictsArg {
+    /// Leave them open, with conflict markers in text files
     #[default]
     Mark,
-    /// Where both changed the same, the vault that is merged into is right
+    /// Where both sides changed the same, keep the side that is merged into
     Ours,
-    /// Where both changed the same, the vault that comes in is right
+    /// Where both sides changed the same, take the side that is merged
     Theirs,
 }
 
-impl From<ConflictsArg> for Choice {
-    fn from(arg: ConflictsArg) -> Choice {
+impl From<MergeConflictsArg> for ConflictPolicy {
+    fn from(arg: MergeConflictsArg) -> ConflictPolicy {
         match arg {
-            ConflictsArg::Mark => Choice::Mark,
-            ConflictsArg::Ours => Choice::Ours,
-            ConflictsArg::Theirs => Choice::Theirs,
+            MergeConflictsArg::Mark => ConflictPolicy::Mark,
+            MergeConflictsArg::Ours => ConflictPolicy::Ours,
+            MergeConflictsArg::Theirs => ConflictPolicy::Theirs,
         }
     }
 }
@@ -100,14 +103,26 @@ pub fn run(context: &mut Context<'_>, args: &MergeArgs) -> Result<ExitStatus> {
         Some(name) => context.vault_named(name)?,
         None => context.vault()?,
     };
-    let from = args.from.iter().map(|name| context.vault_named(name)).collect::<Result<Vec<_>>>()?;
-    let style = if args.show_base { MarkerStyle::Diff3 } else { MarkerStyle::Merge };
-    let options = MergeOptions { dry_run: args.dry_run, conflicts: args.conflicts.into(), style };
+    let from = args
+        .from
+        .iter()
+        .map(|name| context.vault_named(name))
+        .collect::<Result<Vec<_>>>()?;
+    let style = if args.show_base {
+        MarkerStyle::Diff3
+    } else {
+        MarkerStyle::Merge
+    };
+    let options = MergeOptions {
+        dry_run: args.dry_run,
+        conflicts: args.conflicts.into(),
+        style,
+    };
     let report = vault.merge(&from.iter().collect::<Vec<_>>(), &options)?;
     tell(context, "merge", &vault, &report, args.dry_run)
 }
 
-/// Says what a merge did, or would do.
+/// Reports the result of a merge, or of a dry run.
 pub fn tell(
     context: &mut Context<'_>,
     kind: &'static str,
@@ -115,11 +130,16 @@ pub fn tell(
     report: &MergeReport,
     dry_run: bool,
 ) -> Result<ExitStatus> {
-    match context.out.is_json() {
-        true => context.out.object(kind, &body(vault, report, dry_run)?)?,
-        false => print(context, kind, vault, report, dry_run)?,
+    if context.out.is_json() {
+        context.out.object(kind, &body(vault, report, dry_run)?)?
+    } else {
+        print(context, kind, vault, report, dry_run)?
     }
-    Ok(if report.conflicts.is_empty() { ExitStatus::Success } else { ExitStatus::No })
+    Ok(if report.conflicts.is_empty() {
+        ExitStatus::Success
+    } else {
+        ExitStatus::No
+    })
 }
 
 fn body(vault: &Vault, report: &MergeReport, dry_run: bool) -> Result<MergeBody> {
@@ -157,22 +177,31 @@ fn print(
 ) -> Result<()> {
     for OpenConflict { conflict, .. } in &report.conflicts {
         let path = printable(&from_root(&conflict.path));
-        context.out.line(format_args!("{:<15}  {path}", conflict.kind.name()))?;
+        context
+            .out
+            .line(format_args!("{:<15}  {path}", conflict.kind.name()))?;
     }
-    let (name, paths) = (vault.name()?, count(report.changes.len() as u64, "path"));
+    let name = vault.name()?;
+    let files = count(file_changes(report.changes.clone()).len() as u64, "file");
     let undo = context.undo_command(vault)?;
     match &report.saved {
         Some(saved) => context.out.talk(format_args!(
-            "merged into {name}: {paths} changed, now snapshot {} (`{undo}` takes it back)",
+            "merged into {name}: {files} changed, now snapshot {} (`{undo}` undoes it)",
             short(saved.snapshot)
         )),
-        None if dry_run => context.out.talk(format_args!("would change {paths} of {name}")),
+        None if dry_run => context.out.talk(format_args!("would change {files} of {name}")),
         None => context.out.talk(format_args!("{name} has everything already")),
     }
     for merged in &report.repositories {
         let parties = match kind {
-            "sync" => Parties { from: None, into: None },
-            _ => Parties { from: Some(&merged.from), into: Some(name.last_part()) },
+            "sync" => Parties {
+                from: None,
+                into: None,
+            },
+            _ => Parties {
+                from: Some(&merged.from),
+                into: Some(name.last_part()),
+            },
         };
         context.out.talk(line(merged, parties, dry_run));
     }
@@ -182,13 +211,15 @@ fn print(
         false if dry_run => context.out.warn(format_args!("there would be {conflicts}")),
         false => {
             let flag = undo.strip_prefix("avfs undo").unwrap_or_default();
-            let (ours, theirs) = match kind {
-                "sync" => ("the task's", "the directory's"),
-                _ => ("what was there", "what was merged in"),
+            let [ours, theirs] = match kind {
+                "sync" => [("--task", "the task's"), ("--directory", "the directory's")],
+                _ => [("--ours", "what was there"), ("--theirs", "what was merged in")],
             };
+            let each = if report.conflicts.len() == 1 { "it" } else { "each" };
             context.out.warn(format_args!(
-                "{conflicts}: settle each with `avfs resolve PATH --ours{flag}` ({ours}) or `--theirs` ({theirs}); \
-                 `avfs resolve --help` has other ways"
+                "{conflicts}: settle {each} with `avfs resolve PATH {}{flag}` ({}) or `{}` ({}); \
+                 `avfs resolve --help` has other ways",
+                ours.0, ours.1, theirs.0, theirs.1
             ));
         }
     }

@@ -1,23 +1,24 @@
 //! `avfs mkdir`: new directories.
 
 use anyhow::Result;
-use avfs_core::TreePath;
 
-use crate::args::vault_path;
+use crate::args::{PathArg, path_arg};
 use crate::change::describe;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::rule_args::RuleArgs;
 
-/// Make directories
+/// Create directories
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs mkdir -p src/commands")]
 pub struct MkdirArgs {
-    #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    /// The directories to create
+    #[arg(value_name = "PATH", required = true, value_parser = path_arg())]
+    paths: Vec<PathArg>,
 
-    /// Make missing parents, and accept directories that exist
+    /// Create missing parents, and accept directories that exist
     #[arg(short, long)]
     parents: bool,
 
@@ -26,14 +27,17 @@ pub struct MkdirArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &MkdirArgs) -> Result<ExitStatus> {
-    let ((), changed) = context.change("mkdir", &describe(&args.paths), |open| {
-        for path in &args.paths {
+    let paths = context.paths(&args.paths)?;
+    let made = context.change("mkdir", &describe(&paths), |open| {
+        for path in &paths {
             open.make_directory(path, args.parents)?;
         }
         Ok(())
-    })?;
+    });
+    let hint = "`avfs mkdir -p` creates missing directories too";
+    let ((), changed) = made.map_err(|error| Failure::hinted(error, "not-found", hint))?;
     if context.out.is_json() {
-        context.out.object("mkdir", &changed.paths_body(&args.paths))?;
+        context.out.object("mkdir", &changed.paths_body(&paths))?;
     }
     Ok(ExitStatus::Success)
 }

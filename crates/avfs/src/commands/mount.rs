@@ -5,7 +5,7 @@ mod serve;
 
 use std::path::{Path, PathBuf};
 
-use agentvfs::mount::{MountOptions, Transport, connect};
+use agentvfs::mount::{MountOptions, Transport};
 use agentvfs::{Error, Vault};
 use anyhow::Result;
 use serde::Serialize;
@@ -16,48 +16,48 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::rule_args::RuleArgs;
 
-/// Show a vault as a directory, for any program
+/// Mount a vault as a directory for any program
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What is done in the directory is in the vault at once, and the other way round: every other \
-command works on a mounted vault and sees the same state. A snapshot is taken whenever it has been quiet for a \
+    after_help = "Changes in the directory are in the vault immediately, and the other way round: every other \
+command works on a mounted vault and sees the same state. A snapshot is taken whenever nothing has changed for a \
 moment, and at least every minute.
 
-The directory goes on to be served in the background until `avfs unmount DIR`. Whatever was synced (fsync) \
-survives the death of that process and a power loss; everything else is safe within a second.
+A process in the background serves the directory until `avfs unmount DIR`. Data that was synced (fsync) survives \
+the death of that process and a power loss; everything else is safe within a second.
 
 Examples:
   avfs mount web ~/web
   avfs mount ~/web                          the vault chosen with `avfs vault use`
-  avfs mount web /mnt/before --at stable    a checkpoint, to be read only
+  avfs mount web /mnt/before --at stable    a checkpoint, read-only
   avfs mount web ~/web --foreground         until Ctrl-C
-  avfs mount web ~/web --alone              no other mount, run or session beside it: faster
+  avfs mount web ~/web --exclusive          faster, but no other mount, run or session
   avfs mount web ~/agent --preset agent-safe --rule '/docs/**=none' --principal agent"
 )]
 pub struct MountArgs {
-    /// The vault (default: the chosen one), and the directory
+    /// The vault [default: the one that commands work on], and the directory
     #[arg(value_names = ["VAULT", "DIR"], num_args = 1..=2, required = true)]
     place: Vec<PathBuf>,
-    /// Allow no changes
+    /// Do not allow changes
     #[arg(long)]
     read_only: bool,
-    /// Show a checkpoint or another earlier state; it cannot be changed
+    /// Show a checkpoint or another earlier state, read-only
     #[arg(long, value_name = "REVISION")]
     at: Option<String>,
-    /// Let other users in; ordinary users need `user_allow_other` in /etc/fuse.conf for this
+    /// Let other users access it; ordinary users need `user_allow_other` in /etc/fuse.conf
     #[arg(long)]
     allow_other: bool,
-    /// Be the only mount of the vault: files are opened, closed and locked without asking, which is faster. Other mounts
-    /// of it, runs and sessions are refused meanwhile; commands are not
-    #[arg(long, conflicts_with = "at")]
-    alone: bool,
-    /// Stay, and unmount at Ctrl-C
+    /// Make this the only mount of the vault, which is faster: the kernel opens, closes and locks files by itself.
+    /// Meanwhile, other mounts, runs and sessions are refused; commands still work
+    #[arg(long, alias = "alone", conflicts_with = "at")]
+    exclusive: bool,
+    /// Stay in the foreground, and unmount on Ctrl-C
     #[arg(long)]
     foreground: bool,
-    /// How requests come from the kernel: auto (the default), device or uring; `avfs doctor` tells more
+    /// How the kernel sends requests: auto (the default), device or uring; see `avfs doctor`
     #[arg(long, value_name = "WAY", value_parser = parse_transport)]
     transport: Option<Transport>,
-    /// Who works in it, for lists and logs
+    /// Record this name in lists and logs as the principal who works in it
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
     #[command(flatten)]
@@ -68,7 +68,9 @@ pub struct MountArgs {
 }
 
 fn parse_transport(text: &str) -> Result<Transport, String> {
-    let known = Transport::ALL.into_iter().find(|transport| transport.as_str() == text);
+    let known = Transport::ALL
+        .into_iter()
+        .find(|transport| transport.as_str() == text);
     known.ok_or_else(|| "one of auto, device and uring".to_owned())
 }
 
@@ -81,31 +83,35 @@ struct MountBody<'a> {
     read_only: bool,
 }
 
-/// What is to be mounted where.
-pub struct Plan {
+/// The vault to mount, and the mount point.
+pub struct MountPlan {
     vault: Vault,
     dir: PathBuf,
     options: MountOptions,
 }
 
-impl Plan {
-    pub fn new(vault: Vault, dir: &Path, options: MountOptions) -> Result<Plan> {
-        Ok(Plan { dir: place(&vault, dir)?, vault, options })
+impl MountPlan {
+    pub fn new(vault: Vault, dir: &Path, options: MountOptions) -> Result<MountPlan> {
+        Ok(MountPlan {
+            dir: place(&vault, dir)?,
+            vault,
+            options,
+        })
     }
 
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Mounts it by the process that owns the vault already, or by one in the background; returns which one, or with
-    /// which status the latter has failed, as it has told.
+    /// Mounts it through the process that already owns the vault, or through a new one in the background;
+    /// returns the number of that process, or the exit status of one that has failed and reported the reason.
     pub fn mount(&self, context: &mut Context<'_>) -> Result<Result<u32, ExitStatus>> {
-        if let Some(pid) = ask_owner(self)? {
+        if let Some(pid) = self.vault.mounts().ask_owner(&self.dir, &self.options)? {
             return Ok(Ok(pid));
         }
         Ok(match background::start(context, self)? {
-            background::Started::Ready(pid) => Ok(pid),
-            background::Started::Failed(status) => Err(status),
+            background::StartedMount::Ready(pid) => Ok(pid),
+            background::StartedMount::Failed(status) => Err(status),
         })
     }
 }
@@ -127,28 +133,29 @@ pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
 }
 
 /// A task elsewhere than at its project's path may lead into the project.
-fn warn_of_ways_back(context: &mut Context<'_>, plan: &Plan) -> Result<()> {
+fn warn_of_ways_back(context: &mut Context<'_>, plan: &MountPlan) -> Result<()> {
     let name = plan.vault.name()?;
     let task = plan.vault.store().task(name.as_str());
     if let Some(found) = task.ok().as_ref().and_then(|task| LeadsBack::find(task.root())) {
-        context
-            .out
-            .warn(format_args!("{found}; `avfs workspace enter {name}` has it at the project's own path"));
+        context.out.warn(format_args!(
+            "{found}; `avfs workspace enter {name}` has it at the project's own path"
+        ));
     }
     Ok(())
 }
 
-fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
+fn plan(context: &Context<'_>, args: &MountArgs) -> Result<MountPlan> {
     let (vault, dir) = match &args.place[..] {
         [vault, dir] => (context.vault_named(&vault.to_string_lossy())?, dir),
         [dir] => (context.whole_vault()?, dir),
         _ => unreachable!("clap asks for one or two"),
     };
-    let options = match args.background_child {
-        true => background::told()?,
-        false => options(context, args, &vault)?,
+    let options = if args.background_child {
+        background::told()?
+    } else {
+        options(context, args, &vault)?
     };
-    Plan::new(vault, dir, options)
+    MountPlan::new(vault, dir, options)
 }
 
 fn options(context: &Context<'_>, args: &MountArgs, vault: &Vault) -> Result<MountOptions> {
@@ -161,7 +168,7 @@ fn options(context: &Context<'_>, args: &MountArgs, vault: &Vault) -> Result<Mou
         rules: args.rules.list_for(vault)?,
         principal: args.principal.clone(),
         owner: None,
-        alone: args.alone,
+        exclusive: args.exclusive,
     })
 }
 
@@ -172,7 +179,10 @@ fn place(vault: &Vault, dir: &Path) -> Result<PathBuf> {
         place: dir.display().to_string(),
         source,
     })?;
-    let home = vault.store().home().and_then(|home| std::fs::canonicalize(home).ok());
+    let home = vault
+        .store()
+        .home()
+        .and_then(|home| std::fs::canonicalize(home).ok());
     if home.is_some_and(|home| home.starts_with(&whole) || whole.starts_with(&home)) {
         let text = format!("{} and the store lie in one another", whole.display());
         return Err(Failure::new("bad-mount-place", ExitStatus::BadInput, text).into());
@@ -180,33 +190,23 @@ fn place(vault: &Vault, dir: &Path) -> Result<PathBuf> {
     Ok(whole)
 }
 
-/// Has the process that owns the vault already serve one more directory; returns its id.
-fn ask_owner(plan: &Plan) -> Result<Option<u32>> {
-    let Some(owner) = plan.vault.live_owner()? else { return Ok(None) };
-    let pid = owner.pid();
-    let connection = connect(plan.vault.name()?.as_str(), &plan.dir, &plan.options)?;
-    let asked = owner.mount(&plan.dir, &plan.options.words(), Some(std::os::fd::AsFd::as_fd(&connection)));
-    match asked {
-        Ok(()) => Ok(Some(pid)),
-        Err(error) => {
-            drop(connection);
-            agentvfs::mount::detach(&plan.dir);
-            // It is about to end, as it says or by not answering: its place is free soon.
-            match error.code() {
-                "owner-gone" => Ok(None),
-                _ => Err(error.into()),
-            }
-        }
-    }
-}
-
-fn report(context: &mut Context<'_>, plan: &Plan, pid: u32) -> Result<()> {
+fn report(context: &mut Context<'_>, plan: &MountPlan, pid: u32) -> Result<()> {
     let name = plan.vault.name()?;
     if context.out.is_json() {
         let read_only = plan.options.is_read_only();
         let dir = plan.dir.display().to_string();
-        return Ok(context.out.object("mount", &MountBody { vault: name.as_str(), dir, pid, read_only })?);
+        return Ok(context.out.object(
+            "mount",
+            &MountBody {
+                vault: name.as_str(),
+                dir,
+                pid,
+                read_only,
+            },
+        )?);
     }
-    context.out.talk(format_args!("vault '{name}' is at {}", plan.dir.display()));
+    context
+        .out
+        .talk(format_args!("vault '{name}' is at {}", plan.dir.display()));
     Ok(())
 }

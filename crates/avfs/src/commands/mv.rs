@@ -1,9 +1,8 @@
 //! `avfs mv`: another place or name.
 
 use anyhow::Result;
-use avfs_core::TreePath;
 
-use crate::args::vault_path;
+use crate::args::{PathArg, path_arg};
 use crate::change::describe;
 use crate::commands::moves::{MovesBody, check_target};
 use crate::context::Context;
@@ -16,14 +15,15 @@ use crate::rule_args::RuleArgs;
   avfs mv draft.md final.md
   avfs mv a.txt b.txt archive/")]
 pub struct MvArgs {
-    #[arg(value_name = "FROM", required = true, value_parser = vault_path())]
-    from: Vec<TreePath>,
+    /// The files and directories to move
+    #[arg(value_name = "FROM", required = true, value_parser = path_arg())]
+    from: Vec<PathArg>,
 
     /// The new name, or a directory to move into
-    #[arg(value_parser = vault_path())]
-    to: TreePath,
+    #[arg(value_parser = path_arg())]
+    to: PathArg,
 
-    /// Refuse to replace something
+    /// Do not replace existing files
     #[arg(short, long)]
     no_clobber: bool,
 
@@ -32,17 +32,24 @@ pub struct MvArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &MvArgs) -> Result<ExitStatus> {
-    let detail = describe(args.from.iter().chain([&args.to]));
+    let to = context.path(&args.to)?;
+    let from = context.paths(&args.from)?;
+    let detail = describe(from.iter().chain([&to]));
     let (targets, changed) = context.change("mv", &detail, |open| {
-        check_target(open, &args.from, &args.to)?;
-        let rename = |from| match args.no_clobber {
-            true => Ok(open.rename_no_replace(from, &args.to)?),
-            false => Ok(open.rename(from, &args.to)?),
+        check_target(open, &from, &to)?;
+        let rename = |from| {
+            if args.no_clobber {
+                Ok(open.rename_no_replace(from, &to)?)
+            } else {
+                Ok(open.rename(from, &to)?)
+            }
         };
-        args.from.iter().map(rename).collect::<Result<Vec<_>>>()
+        from.iter().map(rename).collect::<Result<Vec<_>>>()
     })?;
     if context.out.is_json() {
-        context.out.object("mv", &MovesBody::new(&args.from, &targets, &changed))?;
+        context
+            .out
+            .object("mv", &MovesBody::new(&from, &targets, &changed))?;
     }
     Ok(ExitStatus::Success)
 }

@@ -1,4 +1,4 @@
-//! `avfs policy`: what commands may do, and by which policy that is decided.
+//! `avfs policy`: which commands are allowed, and which policy decides that.
 
 mod check;
 mod place;
@@ -11,12 +11,12 @@ use anyhow::Result;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// Store a policy, and ask what it says of commands
+/// Store a policy, and check what it decides about commands
 #[derive(Debug, clap::Subcommand)]
 pub enum PolicyCommand {
-    Check(check::CheckArgs),
-    Set(set::SetArgs),
-    Show(show::ShowArgs),
+    Check(check::PolicyCheckArgs),
+    Set(set::PolicySetArgs),
+    Show(show::PolicyShowArgs),
     Unset(unset::UnsetArgs),
 }
 

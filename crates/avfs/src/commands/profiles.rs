@@ -1,4 +1,4 @@
-//! `avfs profiles`: what agents in a terminal need of this machine.
+//! `avfs profiles`: what agents in a terminal need from this machine.
 
 mod edit;
 mod groups;
@@ -6,7 +6,7 @@ mod groups;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use agentvfs::exec::boundary::profile::{Profile, Profiles};
+use agentvfs::exec::sandbox::profile::{Profile, Profiles};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -14,15 +14,15 @@ use crate::context::Context;
 use crate::escape::{printable_path, printable_text};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::settings::Places;
+use crate::settings::UserDirectories;
 use crate::suggest;
 
-/// List, show and change what `avfs run` gives to which program
+/// List, show and change the profiles that `avfs run` gives to programs
 #[derive(Debug, clap::Subcommand)]
 pub enum ProfilesCommand {
-    List(ListArgs),
-    Show(ShowArgs),
-    Edit(edit::EditArgs),
+    List(ProfilesListArgs),
+    Show(ProfilesShowArgs),
+    Edit(edit::ProfilesEditArgs),
     Reset(edit::ResetArgs),
     EditPath(EditPathArgs),
     Groups(groups::GroupsArgs),
@@ -33,30 +33,32 @@ pub enum ProfilesCommand {
 #[command(after_help = "Examples:
   avfs profiles list
   avfs profiles list --json | jq -r '.profiles[].name'")]
-pub struct ListArgs {}
+pub struct ProfilesListArgs {}
 
-/// Print a profile as a file has it
+/// Print a profile in the format of a profile file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs profiles show claude
   avfs profiles show claude --built-in")]
-pub struct ShowArgs {
+pub struct ProfilesShowArgs {
+    /// The profile
     name: String,
-    /// The profile that is built in, also where a file of yours is taken instead
+    /// Print the built-in profile, even if a file of yours overrides it
     #[arg(long)]
     built_in: bool,
 }
 
-/// Print the file whose profile is taken instead of the built-in one
+/// Print the path of the file that overrides a built-in profile
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The file need not exist; its directory is made. `avfs profiles edit` is the way to change it.
+    after_help = "The file does not have to exist; its directory is created. To change it, use `avfs profiles edit`.
 
 Examples:
   avfs profiles edit-path claude
   cp claude.toml \"$(avfs profiles edit-path claude)\""
 )]
 pub struct EditPathArgs {
+    /// The profile
     name: String,
 }
 
@@ -134,7 +136,7 @@ pub fn named<'a>(profiles: &'a Profiles, name: &str) -> Result<&'a Profile> {
 
 fn directory() -> Option<PathBuf> {
     let environment = |name: &str| -> Option<OsString> { std::env::var_os(name) };
-    Places::from_environment(&environment).profiles()
+    UserDirectories::from_environment(&environment).profiles()
 }
 
 fn list(context: &mut Context<'_>) -> Result<ExitStatus> {
@@ -145,42 +147,63 @@ fn list(context: &mut Context<'_>) -> Result<ExitStatus> {
         return Ok(ExitStatus::Success);
     }
     for profile in profiles.all() {
-        let from = profile.file.as_deref().map_or_else(|| "built in".to_owned(), printable_path);
+        let from = profile
+            .file
+            .as_deref()
+            .map_or_else(|| "built in".to_owned(), printable_path);
         let about = printable_text(profile.about.as_bytes());
-        context.out.line(format_args!("{:<12} {about} ({from})", profile.name))?;
+        context
+            .out
+            .line(format_args!("{:<12} {about} ({from})", profile.name))?;
     }
     for broken in profiles.broken() {
-        context.out.warn(format_args!("profile '{}' cannot be used: {}", broken.name, broken.error));
+        context.out.warn(format_args!(
+            "profile '{}' cannot be used: {}",
+            broken.name, broken.error
+        ));
     }
     Ok(ExitStatus::Success)
 }
 
-fn show(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
-    let built_in = if args.built_in { Profiles::built_in(&args.name)? } else { None };
-    let profiles = match args.built_in {
-        true => Profiles::load(None)?,
-        false => load()?,
+fn show(context: &mut Context<'_>, args: &ProfilesShowArgs) -> Result<ExitStatus> {
+    let built_in = if args.built_in {
+        Profiles::built_in(&args.name)?
+    } else {
+        None
+    };
+    let profiles = if args.built_in {
+        Profiles::load(None)?
+    } else {
+        load()?
     };
     let profile = match &built_in {
         Some(profile) => profile,
         None => named(&profiles, &args.name)?,
     };
-    match context.out.is_json() {
-        true => context.out.object("profile", &ProfileBody::from(profile))?,
-        false => context.out.content(profile.text.as_bytes())?,
+    if context.out.is_json() {
+        context.out.object("profile", &ProfileBody::from(profile))?
+    } else {
+        context.out.content(profile.text.as_bytes())?
     }
     Ok(ExitStatus::Success)
 }
 
 /// The file of the user for a profile.
 fn place(name: &str) -> Result<PathBuf> {
-    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let is_name = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     if !is_name || name.is_empty() {
-        let text = "the name of a profile is made of letters, digits, '-' and '_'";
+        let text = "the name of a profile consists of letters, digits, '-' and '_'";
         return Err(Failure::new("bad-name", ExitStatus::BadInput, text).into());
     }
-    let no_place =
-        || Failure::new("no-home", ExitStatus::BadInput, "there is no place for profiles: HOME is not set");
+    let no_place = || {
+        Failure::new(
+            "no-home",
+            ExitStatus::BadInput,
+            "there is no place for profiles: HOME is not set",
+        )
+    };
     Ok(directory().ok_or_else(no_place)?.join(format!("{name}.toml")))
 }
 
@@ -193,9 +216,10 @@ fn edit_path(context: &mut Context<'_>, name: &str) -> Result<ExitStatus> {
             source,
         })?;
     }
-    match context.out.is_json() {
-        true => context.out.object("profile-file", &EditPathBody { file })?,
-        false => context.out.line(printable_path(&file))?,
+    if context.out.is_json() {
+        context.out.object("profile-file", &EditPathBody { file })?
+    } else {
+        context.out.line(printable_path(&file))?
     }
     Ok(ExitStatus::Success)
 }

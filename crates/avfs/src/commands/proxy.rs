@@ -1,9 +1,9 @@
 //! `avfs proxy exec`: the older name of `avfs exec`.
 
-use super::exec::ExecArgs;
+use super::exec::ExecCommandArgs;
 
-/// The older name of `avfs exec`
+/// Same as `avfs exec`
 #[derive(Debug, clap::Subcommand)]
 pub enum ProxyCommand {
-    Exec(ExecArgs),
+    Exec(ExecCommandArgs),
 }

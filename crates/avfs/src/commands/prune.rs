@@ -15,16 +15,17 @@ use crate::size::HumanSize;
 use crate::time::parse_span;
 use crate::versions::count;
 
-/// Thin out automatic snapshots and checkpoints as the retention settings say
+/// Thin out automatic snapshots and checkpoints by the retention settings
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Checkpoints that you named stay; those that `avfs exec` saves before a command are thinned
-out like snapshots: all of the last day, then one an hour, then one a day. `avfs gc` then gives the space back.
-With --tasks, those tasks of this project go whose work is in their directory and those that
-changed nothing: they are shown first. A task with work that is nowhere else goes only by its
-name, with `avfs discard`. With --applies, what applies have kept so that they can be undone
-goes; of each directory the newest 50 are kept, as long as they take less than 10 GiB and a
-tenth of the disk.
+    after_help = "Checkpoints that you named stay; those that `avfs exec` saves before a command are thinned out
+like snapshots: all of the last day stay, then one per hour, then one per day. Run `avfs gc`
+afterwards to free the space.
+
+With --tasks, removes the tasks of this project whose work is in their directory, and those that
+changed nothing; it lists them first. To delete a task with work that is nowhere else, use
+`avfs discard`. With --applies, removes what applies keep for undo. By itself, avfs keeps
+the newest 50 of each directory, as long as they take less than 10 GiB and a tenth of the disk.
 
 Examples:
   avfs prune --dry-run
@@ -33,33 +34,33 @@ Examples:
   AVFS_RETENTION_ALL=1h avfs prune"
 )]
 pub struct PruneArgs {
-    /// Only say what would go
+    /// Show what would be removed, and change nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// Tasks that hold nothing that is not elsewhere, instead of snapshots
+    /// Instead of snapshots, remove tasks whose work also exists elsewhere
     #[arg(long, group = "asked")]
     tasks: bool,
 
-    /// With --tasks: those of other projects too
+    /// With --tasks, include those of other projects
     #[arg(short, long, requires = "tasks")]
     all: bool,
 
-    /// What applies have kept for undoing, instead of snapshots
+    /// Remove what applies keep for undo, instead of snapshots
     #[arg(long, group = "asked")]
     applies: bool,
 
-    /// Only of applies that are older than this, such as 12h or 30d
+    /// Remove only what applies older than this keep, such as 12h or 30d
     #[arg(long, value_name = "AGE", value_parser = parse_span, requires = "applies")]
     older: Option<Duration>,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long, requires = "asked")]
     yes: bool,
 }
 
 #[derive(Serialize)]
-struct TasksBody {
+struct PruneTasksBody {
     dry_run: bool,
     tasks: Vec<String>,
 }
@@ -67,14 +68,14 @@ struct TasksBody {
 #[derive(Serialize)]
 struct PruneBody {
     dry_run: bool,
-    vaults: Vec<VaultBody>,
-    /// What only the automatic snapshots hold that stay, and what they may hold.
+    vaults: Vec<PruneVaultBody>,
+    /// Bytes that only the remaining automatic snapshots hold, and the limit for them.
     held_bytes: u64,
     allowed_bytes: u64,
 }
 
 #[derive(Serialize)]
-struct VaultBody {
+struct PruneVaultBody {
     name: String,
     removed: Vec<u64>,
     kept: u64,
@@ -103,11 +104,11 @@ fn prune_tasks(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus
     let here = context.here()?;
     let tasks = match here.project() {
         Some(project) if !args.all => project.tasks()?,
-        Some(_) | None => context.store()?.tasks()?,
+        Some(_) | None => context.store()?.tasks().list()?,
     };
     for task in tasks {
-        // One that cannot be looked at stays.
-        if task.held_work().is_ok_and(|held| held.is_none()) {
+        // A task that cannot be examined stays.
+        if task.work().held().is_ok_and(|held| held.is_none()) {
             done.push(task);
         }
     }
@@ -123,22 +124,39 @@ fn prune_tasks(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus
         done.into_iter().try_for_each(|task| task.discard(false))?;
     }
     if context.out.is_json() {
-        context.out.object("prune-tasks", &TasksBody { dry_run: args.dry_run, tasks: names })?;
+        context.out.object(
+            "prune-tasks",
+            &PruneTasksBody {
+                dry_run: args.dry_run,
+                tasks: names,
+            },
+        )?;
     } else if names.is_empty() {
-        context.out.talk("there is no applied or unchanged task to throw away");
+        context
+            .out
+            .talk("there is no applied or unchanged task to discard");
     }
     Ok(ExitStatus::Success)
 }
 
 fn body(pruned: &Pruned, dry_run: bool) -> PruneBody {
-    let vaults = pruned.vaults.iter().map(|vault| VaultBody {
+    let vaults = pruned.vaults.iter().map(|vault| PruneVaultBody {
         name: vault.name.to_string(),
         removed: vault.removed.clone(),
         kept: vault.kept,
         checkpoints: vault.checkpoints.iter().map(ToString::to_string).collect(),
     });
-    let Pruned { held_bytes, allowed_bytes, .. } = *pruned;
-    PruneBody { dry_run, vaults: vaults.collect(), held_bytes, allowed_bytes }
+    let Pruned {
+        held_bytes,
+        allowed_bytes,
+        ..
+    } = *pruned;
+    PruneBody {
+        dry_run,
+        vaults: vaults.collect(),
+        held_bytes,
+        allowed_bytes,
+    }
 }
 
 fn report(context: &mut Context<'_>, pruned: &Pruned, dry_run: bool) -> Result<()> {
@@ -151,12 +169,17 @@ fn report(context: &mut Context<'_>, pruned: &Pruned, dry_run: bool) -> Result<(
             0 => String::new(),
             gone => format!("; {} of runs {verb}", count(gone as u64, "checkpoint")),
         };
-        out.line(format_args!("{}: {gone} {verb}, {} kept{checkpoints}", vault.name, vault.kept))?;
+        out.line(format_args!(
+            "{}: {gone} {verb}, {} kept{checkpoints}",
+            vault.name, vault.kept
+        ))?;
     }
     if pruned.vaults.iter().all(|vault| stays(&vault)) {
         out.talk("all automatic snapshots stay");
     }
     let (held, allowed) = (HumanSize(pruned.held_bytes), HumanSize(pruned.allowed_bytes));
-    out.talk(format_args!("automatic snapshots hold {held} of the {allowed} that they may"));
+    out.talk(format_args!(
+        "automatic snapshots use {held} of the {allowed} that they may use"
+    ));
     Ok(())
 }

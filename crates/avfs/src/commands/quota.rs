@@ -11,11 +11,11 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
 
-/// Set or show how much a vault may hold
+/// Set or show the limits of a vault
 #[derive(Debug, clap::Subcommand)]
 pub enum QuotaCommand {
-    Set(set::SetArgs),
-    Show(show::ShowArgs),
+    Set(set::QuotaSetArgs),
+    Show(show::QuotaShowArgs),
 }
 
 pub fn run(context: &mut Context<'_>, command: &QuotaCommand) -> Result<ExitStatus> {
@@ -25,7 +25,7 @@ pub fn run(context: &mut Context<'_>, command: &QuotaCommand) -> Result<ExitStat
     }
 }
 
-/// Limits and what is used of them, in JSON; no limit is `null`.
+/// Limits and usage, in JSON; no limit is `null`.
 #[derive(Serialize)]
 struct QuotaBody {
     vault: String,

@@ -1,9 +1,8 @@
 //! `avfs rm`: remove entries.
 
 use anyhow::Result;
-use avfs_core::TreePath;
 
-use crate::args::vault_path;
+use crate::args::{PathArg, path_arg};
 use crate::change::describe;
 use crate::context::Context;
 use crate::exit::ExitStatus;
@@ -11,20 +10,21 @@ use crate::rule_args::RuleArgs;
 
 /// Remove files and directories
 #[derive(Debug, clap::Args)]
-#[command(after_help = "`avfs undo` brings them back.
+#[command(after_help = "`avfs undo` restores them.
 
 Examples:
   avfs rm notes.txt
   avfs rm -r target")]
 pub struct RmArgs {
-    #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    /// The files and directories to remove
+    #[arg(value_name = "PATH", required = true, value_parser = path_arg())]
+    paths: Vec<PathArg>,
 
-    /// Directories with everything in them
+    /// Include directories and everything in them
     #[arg(short, long)]
     recursive: bool,
 
-    /// Do not mind if something does not exist
+    /// Ignore paths that do not exist
     #[arg(short, long)]
     force: bool,
 
@@ -33,9 +33,10 @@ pub struct RmArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &RmArgs) -> Result<ExitStatus> {
-    let (removed, changed) = context.remove("rm", &describe(&args.paths), |open| {
+    let paths = context.paths(&args.paths)?;
+    let (removed, changed) = context.remove("rm", &describe(&paths), |open| {
         let mut removed = Vec::new();
-        for path in &args.paths {
+        for path in &paths {
             if args.force && !open.exists(path)? {
                 continue;
             }

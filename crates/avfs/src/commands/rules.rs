@@ -1,4 +1,4 @@
-//! `avfs rules`: what may be done with which paths.
+//! `avfs rules`: which operations are allowed on which paths.
 
 mod apply;
 mod check;
@@ -25,14 +25,14 @@ pub use hidden::{HiddenBody, hidden_bodies};
 /// Check, explain, store and apply path rules
 #[derive(Debug, clap::Subcommand)]
 pub enum RulesCommand {
-    Check(check::CheckArgs),
-    List(list::ListArgs),
+    Check(check::RulesCheckArgs),
+    List(list::RulesListArgs),
     Explain(explain::ExplainArgs),
     Hidden(hidden::HiddenArgs),
     Presets(presets::PresetsArgs),
-    Set(set::SetArgs),
-    Show(show::ShowArgs),
-    Apply(apply::ApplyArgs),
+    Set(set::RulesSetArgs),
+    Show(show::RulesShowArgs),
+    Apply(apply::RulesApplyArgs),
 }
 
 impl RulesCommand {
@@ -63,19 +63,19 @@ pub fn run(context: &mut Context<'_>, command: &RulesCommand) -> Result<ExitStat
 
 /// A rule in JSON.
 #[derive(Serialize)]
-struct RuleBody {
+struct ListedRuleBody {
     /// As it is written.
     rule: String,
     subject: String,
     level: &'static str,
     priority: i32,
-    /// Where it comes from; none if nobody said.
+    /// Its origin; none if unknown.
     origin: Option<String>,
 }
 
-impl From<&Rule> for RuleBody {
-    fn from(rule: &Rule) -> RuleBody {
-        RuleBody {
+impl From<&Rule> for ListedRuleBody {
+    fn from(rule: &Rule) -> ListedRuleBody {
+        ListedRuleBody {
             rule: rule.to_string(),
             subject: rule.subject.to_string(),
             level: rule.level.as_str(),
@@ -85,13 +85,16 @@ impl From<&Rule> for RuleBody {
     }
 }
 
-fn bodies(rules: &[Rule]) -> Vec<RuleBody> {
-    rules.iter().map(RuleBody::from).collect()
+fn bodies(rules: &[Rule]) -> Vec<ListedRuleBody> {
+    rules.iter().map(ListedRuleBody::from).collect()
 }
 
-/// One rule in each line, and where it comes from behind it.
+/// One rule per line, followed by its origin.
 fn print_rules(out: &mut Printer, rules: &[Rule]) -> Result<(), PrintError> {
-    let texts: Vec<String> = rules.iter().map(|rule| printable(rule.to_string().as_bytes())).collect();
+    let texts: Vec<String> = rules
+        .iter()
+        .map(|rule| printable(rule.to_string().as_bytes()))
+        .collect();
     let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
     for (text, rule) in texts.iter().zip(rules) {
         match rule.origin.as_str() {

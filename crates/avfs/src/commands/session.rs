@@ -12,29 +12,29 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::rule_args::RuleArgs;
 
-/// Keep a shell in the sandbox, and run commands in it
+/// Keep a shell open in a sandbox, and run commands in it
 #[derive(Debug, clap::Subcommand)]
-pub enum SessionCommand {
-    Start(Box<start::StartArgs>),
-    Exec(exec::ExecArgs),
-    List(list::ListArgs),
-    Stop(stop::StopArgs),
+pub enum SessionSubcommand {
+    Start(Box<start::SessionStartArgs>),
+    Exec(exec::SessionExecArgs),
+    List(list::SessionListArgs),
+    Stop(stop::SessionStopArgs),
 }
 
-impl SessionCommand {
+impl SessionSubcommand {
     pub fn rule_args(&self) -> Option<&RuleArgs> {
         match self {
-            SessionCommand::Start(args) => Some(&args.rules),
-            SessionCommand::Exec(_) | SessionCommand::List(_) | SessionCommand::Stop(_) => None,
+            SessionSubcommand::Start(args) => Some(&args.rules),
+            SessionSubcommand::Exec(_) | SessionSubcommand::List(_) | SessionSubcommand::Stop(_) => None,
         }
     }
 }
 
-pub fn run(context: &mut Context<'_>, command: &SessionCommand) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, command: &SessionSubcommand) -> Result<ExitStatus> {
     match command {
-        SessionCommand::Start(args) => start::run(context, args),
-        SessionCommand::Exec(args) => exec::run(context, args),
-        SessionCommand::List(args) => list::run(context, args),
-        SessionCommand::Stop(args) => stop::run(context, args),
+        SessionSubcommand::Start(args) => start::run(context, args),
+        SessionSubcommand::Exec(args) => exec::run(context, args),
+        SessionSubcommand::List(args) => list::run(context, args),
+        SessionSubcommand::Stop(args) => stop::run(context, args),
     }
 }

@@ -1,94 +1,403 @@
-//! `avfs setup`: what a project wants each new task to be given, and whether it may.
+//! `avfs setup`: what a project requests for each new task, and whether that is allowed.
 
-mod allow;
-mod carry_out;
-mod show;
+mod agent;
+mod change;
+mod json_settings;
+mod own_command;
+mod parts;
+mod skill;
+mod toml_settings;
+mod yaml_settings;
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use agentvfs::Project;
-use agentvfs::setup::{Setup, SetupState};
 use anyhow::Result;
 use serde::Serialize;
 
-pub use carry_out::carry_out;
-
+use self::agent::{Agent, Reach};
+use self::change::{SetupChange, print_change};
+pub use self::parts::own_program;
+use self::parts::{SetupPart, SetupPlace, WantedSetup};
+use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::json::PathField;
-use crate::printer::{PrintError, Printer};
+use crate::here::working_directory;
 
-/// See and allow what a project gives to new tasks
-#[derive(Debug, clap::Subcommand)]
-pub enum SetupCommand {
-    Show(show::ShowArgs),
-    Allow(allow::AllowArgs),
-}
+/// Set up agents to use avfs
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Shows what would change in the settings of each agent, asks, makes the changes and checks them. An
+agent's own command makes them where it has one. Without names, lists the agents that are found here.
 
-pub fn run(context: &mut Context<'_>, command: &SetupCommand) -> Result<ExitStatus> {
-    match command {
-        SetupCommand::Show(args) => show::run(context, args),
-        SetupCommand::Allow(args) => allow::run(context, args),
-    }
+--mcp (the default) gives an agent the tools of `avfs mcp`. --hooks runs its shell commands in the sandbox and
+saves a checkpoint before each change of a file; --worktrees opens a fork for `claude --worktree`. --skill
+teaches it when to checkpoint, fork and restore. --remove takes the same back.
+
+Agents: claude, codex, gemini, cursor, vscode, zed, opencode, copilot, windsurf, kiro, goose.
+What a project gives to new tasks: `avfs project setup`.
+
+Examples:
+  avfs setup
+  avfs setup claude
+  avfs setup claude codex --user --yes
+  avfs setup cursor --project --dry-run
+  avfs setup claude --mcp --hooks --worktrees --skill --project
+  avfs setup --all --check
+  avfs setup claude --remove"
+)]
+pub struct SetupArgs {
+    /// The agents
+    #[arg(value_name = "AGENT")]
+    agents: Vec<String>,
+
+    /// All agents that are found on this machine
+    #[arg(long, conflicts_with = "agents")]
+    all: bool,
+
+    /// Change the settings of the project in this directory
+    #[arg(long, conflicts_with = "user")]
+    project: bool,
+
+    /// Change your own settings, for all projects (the default)
+    #[arg(long)]
+    user: bool,
+
+    /// Give the agent the tools of `avfs mcp`
+    #[arg(long)]
+    mcp: bool,
+
+    /// Run the agent's shell commands in the sandbox, and save a checkpoint before it changes a file
+    #[arg(long)]
+    hooks: bool,
+
+    /// Open a fork of the project for each worktree of the agent
+    #[arg(long)]
+    worktrees: bool,
+
+    /// Install the skill that explains checkpoints, forks and restores
+    #[arg(long)]
+    skill: bool,
+
+    /// Show what would change, and change nothing
+    #[arg(long, conflicts_with_all = ["check", "yes"])]
+    dry_run: bool,
+
+    /// Remove what setup has added
+    #[arg(long)]
+    remove: bool,
+
+    /// Exit with status 1 if something is missing, and change nothing
+    #[arg(long, conflicts_with = "remove")]
+    check: bool,
+
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    yes: bool,
 }
 
 #[derive(Serialize)]
 struct SetupBody {
-    allowed: bool,
-    commands: Vec<String>,
-    rules: Vec<String>,
-    files: Vec<FileBody>,
+    agents: Vec<AgentBody>,
+    changed: bool,
 }
 
 #[derive(Serialize)]
-struct FileBody {
-    #[serde(flatten)]
-    path: PathField,
-    from: String,
+struct AgentBody {
+    agent: &'static str,
+    found: bool,
+    /// What is set up: of the parts that were asked for.
+    parts: Vec<PartBody>,
 }
 
-impl SetupBody {
-    fn new(setup: &Setup, allowed: bool) -> SetupBody {
-        let file = |file: &agentvfs::setup::GivenFile| FileBody {
-            path: (&file.path).into(),
-            from: file.from.display().to_string(),
-        };
-        SetupBody {
-            allowed,
-            commands: setup.commands.clone(),
-            rules: setup.rules.iter().map(ToString::to_string).collect(),
-            files: setup.files.iter().map(file).collect(),
+#[derive(Serialize)]
+struct PartBody {
+    part: &'static str,
+    configured: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &SetupArgs) -> Result<ExitStatus> {
+    if let [word @ ("show" | "allow")] = &args.agents.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        return Err(moved(word).into());
+    }
+    let place = SetupPlace::of_user(args.project.then(working_directory))?;
+    let agents = args.chosen(&place)?;
+    let Some(agents) = agents else {
+        return list(context, &place);
+    };
+    let wanted = WantedSetup {
+        parts: args.parts(),
+        reach: if args.project { Reach::Project } else { Reach::User },
+        home: context.home_flag(),
+        remove: args.remove,
+    };
+    if args.check {
+        return check(context, &agents, &wanted, &place);
+    }
+    let mut changes = Vec::new();
+    // All changes are computed first: an unreadable file of one agent must not leave the others half set
+    // up.
+    for agent in &agents {
+        changes.extend(agent.changes(&wanted, &place)?);
+    }
+    if !context.out.is_json() {
+        for change in &changes {
+            print_change(context.out, change)?;
         }
+    }
+    let is_wanted = !changes.is_empty() && !args.dry_run;
+    if is_wanted && !confirm(context.out, question(&changes, args.remove), args.yes)? {
+        return Ok(ExitStatus::No);
+    }
+    if is_wanted {
+        // Each change checks again that its file is as it was shown.
+        changes.iter().try_for_each(SetupChange::make)?;
+        verify(&agents, &wanted, &place)?;
+    }
+    report(context, &agents, &wanted, &place, is_wanted)
+}
+
+impl SetupArgs {
+    fn parts(&self) -> Vec<SetupPart> {
+        let chosen = [
+            (self.mcp, SetupPart::Mcp),
+            (self.hooks, SetupPart::Hooks),
+            (self.worktrees, SetupPart::Worktrees),
+            (self.skill, SetupPart::Skill),
+        ];
+        let parts: Vec<SetupPart> = chosen
+            .into_iter()
+            .filter(|(chosen, _)| *chosen)
+            .map(|(_, part)| part)
+            .collect();
+        match (parts.is_empty(), self.remove) {
+            (false, _) => parts,
+            // If no part is named, all of them are removed.
+            (true, true) => SetupPart::ALL.to_vec(),
+            (true, false) => vec![SetupPart::Mcp],
+        }
+    }
+
+    /// The agents that are named; `None`: they are only to be listed.
+    fn chosen(&self, place: &SetupPlace) -> Result<Option<Vec<Agent>>, Failure> {
+        if self.all {
+            return Ok(Some(
+                Agent::ALL
+                    .into_iter()
+                    .filter(|agent| agent.is_here(place))
+                    .collect(),
+            ));
+        }
+        let named = self
+            .agents
+            .iter()
+            .map(|name| Agent::named(name).ok_or_else(|| unknown(name)));
+        let named = named.collect::<Result<Vec<Agent>, Failure>>()?;
+        Ok(Some(named).filter(|named| !named.is_empty()))
     }
 }
 
-fn print(out: &mut Printer, setup: &Setup) -> Result<(), PrintError> {
-    let rules = setup.rules.iter().map(|rule| format!("rule     {rule}"));
-    let files = setup.files.iter().map(|file| format!("file     {} from {}", file.path, file.from.display()));
-    let commands = setup.commands.iter().map(|command| format!("command  {command}"));
-    for line in rules.chain(files).chain(commands) {
-        out.line(crate::escape::printable(line.as_bytes()))?;
+/// An agent of this machine.
+pub struct FoundAgent {
+    agent: Agent,
+    pub name: &'static str,
+    /// Its program, if it is one for a terminal.
+    pub program: Option<&'static str>,
+    /// It has the tools of `avfs mcp` for all projects.
+    pub is_set_up: bool,
+}
+
+/// The agents that are found on this machine.
+pub fn found_agents() -> Result<Vec<FoundAgent>> {
+    let place = SetupPlace::of_user(None)?;
+    let here = Agent::ALL.into_iter().filter(|agent| agent.is_here(&place));
+    Ok(here
+        .map(|agent| FoundAgent {
+            agent,
+            name: agent.name(),
+            program: agent.terminal_program(),
+            is_set_up: agent
+                .is_configured(SetupPart::Mcp, &WantedSetup::tools(), &place)
+                .unwrap_or(false),
+        })
+        .collect())
+}
+
+/// Gives an agent the tools of `avfs mcp` for all projects.
+pub fn set_up(context: &mut Context<'_>, found: &FoundAgent) -> Result<()> {
+    let (place, wanted) = (SetupPlace::of_user(None)?, WantedSetup::tools());
+    for change in found.agent.changes(&wanted, &place)? {
+        print_change(context.out, &change)?;
+        change.make()?;
+    }
+    verify(&[found.agent], &wanted, &place)
+}
+
+/// The words of what an earlier `avfs setup` did.
+fn moved(word: &str) -> Failure {
+    let text = format!("`avfs setup {word}` is now `avfs project setup {word}`");
+    Failure::new("usage", ExitStatus::BadInput, text).hint(Some(
+        "`avfs setup` sets up agents: `avfs setup --help`".to_owned(),
+    ))
+}
+
+fn unknown(name: &str) -> Failure {
+    let names: Vec<&str> = Agent::ALL.iter().map(|agent| agent.name()).collect();
+    let text = format!(
+        "setup knows no agent '{}'",
+        crate::escape::printable(name.as_bytes())
+    );
+    Failure::new("unknown-agent", ExitStatus::NotFound, text)
+        .hint(Some(format!("it knows {}", names.join(", "))))
+}
+
+fn question(changes: &[SetupChange], remove: bool) -> String {
+    let what = if remove { "Remove this" } else { "Make this change" };
+    if changes.len() == 1 {
+        format!("{what}?")
+    } else {
+        format!("{what} ({} steps)?", changes.len())
+    }
+}
+
+/// What was written is read again: a file that the agent could not read would be worse than none.
+fn verify(agents: &[Agent], wanted: &WantedSetup, place: &SetupPlace) -> Result<()> {
+    for agent in agents {
+        for part in agent.parts_of(wanted) {
+            let state = agent.is_configured(part, wanted, place)?;
+            // After a removal it must not be configured, otherwise it must be.
+            if state == wanted.remove {
+                let text = format!(
+                    "{}: {} is not as it should be after the change",
+                    agent.name(),
+                    part.as_str()
+                );
+                return Err(Failure::new("agent-refused", ExitStatus::Refused, text).into());
+            }
+        }
     }
     Ok(())
 }
 
-/// The setup of a project, if it has one that is allowed. One that is not is pointed out.
-pub fn allowed_setup(context: &mut Context<'_>, project: &Project) -> Result<Option<Setup>> {
-    match project.setup()? {
-        SetupState::Absent => Ok(None),
-        SetupState::Allowed(setup) => Ok(Some(setup)),
-        SetupState::NotAllowed(_) => {
-            context.out.warn(
-                "avfs.toml has a [setup] that you have not allowed: `avfs setup show`, `avfs setup allow`",
-            );
-            Ok(None)
-        }
+fn check(
+    context: &mut Context<'_>,
+    agents: &[Agent],
+    wanted: &WantedSetup,
+    place: &SetupPlace,
+) -> Result<ExitStatus> {
+    let body = body(agents, wanted, place, false)?;
+    let is_complete = body
+        .agents
+        .iter()
+        .flat_map(|agent| &agent.parts)
+        .all(|part| part.configured);
+    if context.out.is_json() {
+        context.out.object("agent-setup", &body)?;
+    } else {
+        print_states(context, &body)?;
     }
+    Ok(if is_complete {
+        ExitStatus::Success
+    } else {
+        ExitStatus::No
+    })
 }
 
-fn no_setup(root: &Path) -> Failure {
-    let text = format!("{} has no avfs.toml with a [setup] section", root.display());
-    Failure::new("no-setup", ExitStatus::NotFound, text)
-        .hint(Some("docs/tasks.md shows what can stand in it".to_owned()))
+fn list(context: &mut Context<'_>, place: &SetupPlace) -> Result<ExitStatus> {
+    let wanted = WantedSetup::tools();
+    let body = body(&Agent::ALL, &wanted, place, false)?;
+    if context.out.is_json() {
+        context.out.object("agent-setup", &body)?;
+        return Ok(ExitStatus::Success);
+    }
+    for agent in body.agents.iter().filter(|agent| agent.found) {
+        let state = if agent.parts.iter().all(|part| part.configured) {
+            "set up"
+        } else {
+            "not set up"
+        };
+        context.out.line(format_args!("{:<10} {state}", agent.agent))?;
+    }
+    if body.agents.iter().any(|agent| agent.found) {
+        context
+            .out
+            .talk("set one up with `avfs setup AGENT`, or all of them with `avfs setup --all`");
+    } else {
+        context
+            .out
+            .talk("no agent is found here; `avfs setup AGENT` sets one up all the same");
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn print_states(context: &mut Context<'_>, body: &SetupBody) -> Result<()> {
+    for agent in &body.agents {
+        for part in &agent.parts {
+            let state = if part.configured { "set up" } else { "missing" };
+            context
+                .out
+                .line(format_args!("{:<10} {:<10} {state}", agent.agent, part.part))?;
+        }
+    }
+    Ok(())
+}
+
+fn report(
+    context: &mut Context<'_>,
+    agents: &[Agent],
+    wanted: &WantedSetup,
+    place: &SetupPlace,
+    changed: bool,
+) -> Result<ExitStatus> {
+    if context.out.is_json() {
+        context
+            .out
+            .object("agent-setup", &body(agents, wanted, place, changed)?)?;
+        return Ok(ExitStatus::Success);
+    }
+    for agent in agents {
+        for part in agent
+            .parts_left_out(wanted)
+            .into_iter()
+            .filter(|_| !wanted.remove)
+        {
+            let name = agent.name();
+            context
+                .out
+                .talk(format_args!("{name} has no place for {}", part.as_str()));
+        }
+        for note in agent.notes(wanted).iter().filter(|_| changed && !wanted.remove) {
+            context.out.talk(format_args!("{}: {note}", agent.name()));
+        }
+    }
+    if !changed {
+        context.out.talk("nothing was changed");
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn body(agents: &[Agent], wanted: &WantedSetup, place: &SetupPlace, changed: bool) -> Result<SetupBody> {
+    let mut bodies = Vec::new();
+    for agent in agents {
+        let mut parts = Vec::new();
+        for part in agent.parts_of(wanted) {
+            parts.push(PartBody {
+                part: part.as_str(),
+                // A file that cannot be read has nothing of ours in it that would work.
+                configured: agent.is_configured(part, wanted, place).unwrap_or(false),
+                file: agent.file_of(part, wanted.reach, place),
+            });
+        }
+        bodies.push(AgentBody {
+            agent: agent.name(),
+            found: agent.is_here(place),
+            parts,
+        });
+    }
+    Ok(SetupBody {
+        agents: bodies,
+        changed,
+    })
 }

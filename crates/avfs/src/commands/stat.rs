@@ -1,13 +1,13 @@
 //! `avfs stat`: everything known about entries.
 
 use agentvfs::rules::Level;
-use agentvfs::{EntryKind, Found};
+use agentvfs::{EntryKind, FoundEntry};
 use anyhow::Result;
 use avfs_core::TreePath;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::args::{AtArg, vault_path};
+use crate::args::{AtArg, PathArg, path_arg};
 use crate::context::Context;
 use crate::entry::{EntryBody, kind_name, letters, names, octal, target};
 use crate::escape::printable;
@@ -19,14 +19,15 @@ use crate::size::HumanSize;
 use crate::time::show_local;
 use crate::view::View;
 
-/// Show all attributes of files, with the version that `write --expect` takes
+/// Show all attributes of files, including the version for `write --expect`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs stat notes.txt
   avfs stat notes.txt --json | jq -r '.entries[0].version'")]
 pub struct StatArgs {
-    #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    /// The files and directories to show
+    #[arg(value_name = "PATH", required = true, value_parser = path_arg())]
+    paths: Vec<PathArg>,
 
     #[command(flatten)]
     at: AtArg,
@@ -36,7 +37,7 @@ pub struct StatArgs {
 }
 
 #[derive(Serialize)]
-struct StatsBody {
+struct StatCountsBody {
     entries: Vec<StatBody>,
 }
 
@@ -51,7 +52,7 @@ struct StatBody {
     xattrs: Vec<XattrBody>,
 }
 
-/// What a directory holds, at any depth.
+/// The contents of a directory, at any depth.
 #[derive(Serialize)]
 struct BelowBody {
     files: u64,
@@ -68,12 +69,16 @@ struct XattrBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &StatArgs) -> Result<ExitStatus> {
+    let paths = context.paths(&args.paths)?;
     let view = context.view(&args.at)?;
     let find = |path: &TreePath| Ok((path.clone(), view.find(path)?, version(&view, path)?));
-    let found = args.paths.iter().map(find).collect::<Result<Vec<_>>>()?;
+    let found = paths.iter().map(find).collect::<Result<Vec<_>>>()?;
     if context.out.is_json() {
-        let entries = found.into_iter().map(|(path, found, version)| body(&path, &found, version)).collect();
-        context.out.object("stat", &StatsBody { entries })?;
+        let entries = found
+            .into_iter()
+            .map(|(path, found, version)| body(&path, &found, version))
+            .collect();
+        context.out.object("stat", &StatCountsBody { entries })?;
         return Ok(ExitStatus::Success);
     }
     for (index, (path, found, version)) in found.iter().enumerate() {
@@ -85,46 +90,57 @@ pub fn run(context: &mut Context<'_>, args: &StatArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-/// Only files have one, and only those that may be read are told with it.
+/// Only files have one, and only for readable files is it shown.
 fn version(view: &View, path: &TreePath) -> Result<Option<String>> {
     let found = view.find(path)?;
     match found.entry.kind {
-        // It would tell what is in the file.
+        // It would reveal the contents of the file.
         EntryKind::File { .. } if found.level < Level::Read => Ok(None),
         EntryKind::File { .. } => Ok(Some(view.version(path)?.to_string())),
         _ => Ok(None),
     }
 }
 
-fn body(path: &TreePath, found: &Found, version: Option<String>) -> StatBody {
+fn body(path: &TreePath, found: &FoundEntry, version: Option<String>) -> StatBody {
     let xattrs = found.entry.meta.xattrs.iter();
-    let xattrs =
-        xattrs.map(|(name, value)| XattrBody { name: NameField::new(name), value_hex: to_hex(value) });
+    let xattrs = xattrs.map(|(name, value)| XattrBody {
+        name: NameField::new(name),
+        value_hex: to_hex(value),
+    });
     let below = match &found.entry.kind {
-        EntryKind::Directory { below, .. } if is_counted(found) => {
-            Some(BelowBody { files: below.inodes, bytes: below.bytes })
-        }
+        EntryKind::Directory { below, .. } if is_counted(found) => Some(BelowBody {
+            files: below.inodes,
+            bytes: below.bytes,
+        }),
         _ => None,
     };
-    StatBody { entry: EntryBody::new(path, found), version, below, xattrs: xattrs.collect() }
+    StatBody {
+        entry: EntryBody::new(path, found),
+        version,
+        below,
+        xattrs: xattrs.collect(),
+    }
 }
 
-/// Where something may be hidden, nobody is told how much there is.
-fn is_counted(found: &Found) -> bool {
+/// If something may be hidden, totals are not shown.
+fn is_counted(found: &FoundEntry) -> bool {
     match &found.entry.kind {
         EntryKind::Directory { entries, below } => entries.is_none() || below.inodes > 0,
         _ => false,
     }
 }
 
-fn print(out: &mut Printer, path: &TreePath, found: &Found, version: Option<&str>) -> Result<()> {
+fn print(out: &mut Printer, path: &TreePath, found: &FoundEntry, version: Option<&str>) -> Result<()> {
     let meta = &found.entry.meta;
     let mut row = |label: &str, value: String| out.line(format_args!("{label:<9}{value}"));
     row("path", path.to_string())?;
     row("type", kind_name((&found.entry.kind).into()).to_owned())?;
     match &found.entry.kind {
         EntryKind::Directory { below, .. } if is_counted(found) => {
-            row("below", format!("{} entries, {}", below.inodes, HumanSize(below.bytes)))?;
+            row(
+                "below",
+                format!("{} entries, {}", below.inodes, HumanSize(below.bytes)),
+            )?;
         }
         EntryKind::Directory { .. } => {}
         EntryKind::CharDevice { device } | EntryKind::BlockDevice { device } => {

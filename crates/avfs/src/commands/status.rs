@@ -1,7 +1,8 @@
-//! `avfs status`: where one is, and what commands would work on.
+//! `avfs status`: the current directory, and the vault that commands would work on.
 
 use std::path::Path;
 
+use agentvfs::error::{TaskError, VaultError};
 use agentvfs::hidden::{Extent, HiddenFile, hidden_in};
 use agentvfs::{Error, Here, Store, Task};
 use anyhow::Result;
@@ -10,7 +11,7 @@ use serde::Serialize;
 use crate::commands::rules::{HiddenBody, hidden_bodies};
 use crate::commands::run::given_rules;
 use crate::commands::tasks::{ProjectField, UNREADABLE, has_vanished};
-use crate::commands::undo::last::{Step, next_redo, next_undo};
+use crate::commands::undo::last::{UndoStep, next_redo, next_undo};
 use crate::context::Context;
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
@@ -25,18 +26,19 @@ byte_field!(DirectoryField, directory, directory_bytes_hex);
 /// How many hidden files are named.
 const NAMED: usize = 10;
 
-/// How many entries of the directory are looked at, as before a run.
+/// How many entries of the directory are examined, as before a run.
 const LOOKED_AT: Extent = Extent::Entries(4000);
 
-/// Show where you are: project, tasks, the vault that commands work on, what undo would undo
+/// Show the project, its tasks, the vault that commands work on, and what undo would do
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Says which rule chose the vault that commands work on in this directory, which files
-are hidden from agents, which conflicts are open, and what
-`avfs undo` and `avfs redo` would do here.
+#[command(
+    after_help = "Also shows why that vault was chosen, which files are hidden from agents, which
+conflicts are open, and what `avfs undo` and `avfs redo` would do here.
 
 Examples:
   avfs status
-  avfs status --json | jq -r .vault.name")]
+  avfs status --json | jq -r .vault.name"
+)]
 pub struct StatusArgs {}
 
 #[derive(Serialize)]
@@ -48,12 +50,13 @@ struct StatusBody {
     project: Option<ProjectField>,
     /// Whether a task was made from it.
     known: bool,
-    tasks: Vec<TaskBody>,
-    /// What programs in new tasks do not see: all that git tracks, and of everything else what lies near the top.
+    tasks: Vec<StatusTaskBody>,
+    /// Files that are hidden from programs in new tasks: all that git tracks, and of the others those near
+    /// the top.
     hidden_files: Vec<HiddenBody>,
     #[serde(skip)]
     hidden: Vec<HiddenFile>,
-    vault: Option<VaultBody>,
+    vault: Option<StatusVaultBody>,
     undo: Option<StepBody>,
     redo: Option<StepBody>,
     #[serde(skip)]
@@ -63,14 +66,14 @@ struct StatusBody {
 }
 
 #[derive(Serialize)]
-struct TaskBody {
+struct StatusTaskBody {
     name: String,
     state: &'static str,
     open_conflicts: usize,
 }
 
 #[derive(Serialize)]
-struct VaultBody {
+struct StatusVaultBody {
     name: String,
     /// Which rule chose it.
     reason: &'static str,
@@ -91,9 +94,9 @@ struct StepBody {
     text: String,
 }
 
-impl TaskBody {
-    fn of(task: &Task) -> Result<TaskBody> {
-        Ok(TaskBody {
+impl StatusTaskBody {
+    fn of(task: &Task) -> Result<StatusTaskBody> {
+        Ok(StatusTaskBody {
             name: task.name().to_string(),
             state: task.state()?.as_str(),
             open_conflicts: task.open_conflicts()?.len(),
@@ -102,16 +105,24 @@ impl TaskBody {
 }
 
 impl StepBody {
-    fn of(step: &Step, store: &Store) -> Result<StepBody> {
+    fn of(step: &UndoStep, store: &Store) -> Result<StepBody> {
         let text = step.describe(store)?;
         Ok(match step {
-            Step::Apply(record) => {
-                let apply = store.first_apply(record)?;
-                StepBody { apply: Some(apply.0), vault: None, seq: None, text }
+            UndoStep::Apply(record) => {
+                let apply = store.applies().first(record)?;
+                StepBody {
+                    apply: Some(apply.0),
+                    vault: None,
+                    seq: None,
+                    text,
+                }
             }
-            Step::Change { vault, entry } => {
-                StepBody { apply: None, vault: Some(vault.name()?.to_string()), seq: Some(entry.seq), text }
-            }
+            UndoStep::Change { vault, entry } => StepBody {
+                apply: None,
+                vault: Some(vault.name()?.to_string()),
+                seq: Some(entry.seq),
+                text,
+            },
         })
     }
 }
@@ -120,13 +131,18 @@ pub fn run(context: &mut Context<'_>, _: &StatusArgs) -> Result<ExitStatus> {
     let here = context.here()?;
     let store = context.store()?;
     let mut body = body(context, &here, &store)?;
+    // Why there is nothing to undo is worth a line; why there is nothing to redo is not.
     let undo = next_undo(context);
     body.why_no_undo = undo.as_ref().err().map(|error| Failure::of(error).message);
     body.undo = undo.ok().map(|step| StepBody::of(&step, &store)).transpose()?;
-    body.redo = next_redo(context).ok().map(|step| StepBody::of(&step, &store)).transpose()?;
-    match context.out.is_json() {
-        true => context.out.object("status", &body)?,
-        false => print(context, &here, &body)?,
+    body.redo = next_redo(context)
+        .ok()
+        .map(|step| StepBody::of(&step, &store))
+        .transpose()?;
+    if context.out.is_json() {
+        context.out.object("status", &body)?
+    } else {
+        print(context, &here, &body)?
     }
     Ok(ExitStatus::Success)
 }
@@ -137,19 +153,35 @@ fn body(context: &Context<'_>, here: &Here, store: &Store) -> Result<StatusBody>
             let info = decided.vault.info()?;
             let (name, open_conflicts) = (info.name.to_string(), info.conflicts);
             let (reason, why) = (decided.reason.word(), decided.reason.to_string());
-            (Some(VaultBody { name, reason, why, open_conflicts }), None)
+            (
+                Some(StatusVaultBody {
+                    name,
+                    reason,
+                    why,
+                    open_conflicts,
+                }),
+                None,
+            )
         }
         Ok(None) => (None, Some("none is chosen".to_owned())),
-        Err(error @ (Error::SeveralTasks { .. } | Error::UnknownVault { .. })) => {
+        // The state of a choice that cannot be made is what a user asks for here.
+        Err(error @ (Error::Task(TaskError::Several { .. }) | Error::Vault(VaultError::Unknown { .. }))) => {
             (None, Some(error.to_string()))
         }
         Err(error) => return Err(error.into()),
     };
     let root = match here.project() {
         Some(project) => Some(project.root().to_owned()),
-        None => store.project_root(here.directory()).ok().filter(|root| root.join(".git").exists()),
+        None => store
+            .projects()
+            .root_of(here.directory())
+            .ok()
+            // Without a task, only a repository is taken for a project: any directory could be one.
+            .filter(|root| root.join(".git").exists()),
     };
-    let hidden = root.as_deref().map_or_else(|| Ok(Vec::new()), hidden_from_tasks)?;
+    let hidden = root
+        .as_deref()
+        .map_or_else(|| Ok(Vec::new()), hidden_from_tasks)?;
     let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
     Ok(StatusBody {
         directory: DirectoryField::new(&bytes(here.directory())),
@@ -166,14 +198,17 @@ fn body(context: &Context<'_>, here: &Here, store: &Store) -> Result<StatusBody>
     })
 }
 
-fn tasks(here: &Here) -> Result<Vec<TaskBody>> {
+fn tasks(here: &Here) -> Result<Vec<StatusTaskBody>> {
     let mut bodies = Vec::new();
     for task in here.tasks()? {
-        match TaskBody::of(&task) {
+        match StatusTaskBody::of(&task) {
+            // Another command discarded it while this one listed.
             Err(error) if has_vanished(&error) => {}
-            Err(_) => {
-                bodies.push(TaskBody { name: task.name().to_string(), state: UNREADABLE, open_conflicts: 0 })
-            }
+            Err(_) => bodies.push(StatusTaskBody {
+                name: task.name().to_string(),
+                state: UNREADABLE,
+                open_conflicts: 0,
+            }),
             body => bodies.push(body?),
         }
     }
@@ -183,23 +218,31 @@ fn tasks(here: &Here) -> Result<Vec<TaskBody>> {
 /// The files that the rules of new tasks hide. A directory that cannot be read has none.
 fn hidden_from_tasks(root: &Path) -> Result<Vec<HiddenFile>> {
     let rules = given_rules(&RuleArgs::default())?.unwrap_or_default();
-    Ok(hidden_in(root, &rules, LOOKED_AT).map(|hidden| hidden.files).unwrap_or_default())
+    Ok(hidden_in(root, &rules, LOOKED_AT)
+        .map(|hidden| hidden.files)
+        .unwrap_or_default())
 }
 
 fn print(context: &mut Context<'_>, here: &Here, body: &StatusBody) -> Result<()> {
-    let no_project = context.store()?.why_no_project(&working_directory());
+    let no_project = context.store()?.projects().why_no_project(&working_directory());
+    let moved = super::missing::moved_here(&context.store()?);
     let out = &mut *context.out;
     let project = here.project().map(|project| printable_path(project.root()));
     match (&project, &body.project) {
         (Some(root), _) => out.line(format_args!("project  {root}"))?,
+        (None, Some(_)) if moved.is_some() => {
+            out.line(format_args!("project  {}", moved.unwrap_or_default()))?
+        }
         (None, Some(_)) => {
-            out.line("project  a git repository that has no task yet; `avfs run` makes the first")?
+            out.line("project  a git repository that has no task yet; `avfs run` creates the first")?
         }
         (None, None) if no_project.is_some() => {
             let why = no_project.unwrap_or_default();
-            out.line(format_args!("project  none: {why}; a project is a directory below"))?
+            out.line(format_args!(
+                "project  none: {why}; a project is a directory below"
+            ))?
         }
-        (None, None) => out.line("project  none; `avfs run` makes one of this directory")?,
+        (None, None) => out.line("project  none; `avfs run` makes this directory one")?,
     }
     for task in &body.tasks {
         let open = match task.open_conflicts {
@@ -223,14 +266,20 @@ fn print(context: &mut Context<'_>, here: &Here, body: &StatusBody) -> Result<()
     }
     match &body.vault {
         Some(vault) => out.line(format_args!("vault    {} ({})", vault.name, vault.why))?,
-        None => out.line(format_args!("vault    {}", body.why_no_vault.as_deref().unwrap_or("-")))?,
+        None => out.line(format_args!(
+            "vault    {}",
+            body.why_no_vault.as_deref().unwrap_or("-")
+        ))?,
     }
     if let Some(vault) = body.vault.as_ref().filter(|vault| vault.open_conflicts > 0) {
         let open = count(vault.open_conflicts, "open conflict");
         out.line(format_args!("         {open}; `avfs conflicts` lists them"))?;
     }
     let nothing = || body.why_no_undo.clone().unwrap_or_default();
-    out.line(format_args!("undo     {}", body.undo.as_ref().map_or_else(nothing, |step| step.text.clone())))?;
+    out.line(format_args!(
+        "undo     {}",
+        body.undo.as_ref().map_or_else(nothing, |step| step.text.clone())
+    ))?;
     if let Some(step) = &body.redo {
         out.line(format_args!("redo     {}", step.text))?;
     }

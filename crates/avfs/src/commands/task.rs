@@ -18,7 +18,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::rule_args::RuleArgs;
 
-/// Make tasks, and look after the programs that run in them
+/// Create tasks, and manage the programs that run in them
 #[derive(Debug, clap::Subcommand)]
 pub enum TaskCommand {
     List(TasksArgs),
@@ -26,7 +26,7 @@ pub enum TaskCommand {
     Attach(attach::AttachArgs),
     Output(output::OutputArgs),
     Wait(wait::WaitArgs),
-    Stop(stop::StopArgs),
+    Stop(stop::TaskStopArgs),
 }
 
 impl TaskCommand {
@@ -53,29 +53,45 @@ pub fn run(context: &mut Context<'_>, command: &TaskCommand) -> Result<ExitStatu
     }
 }
 
-/// The run of a task that a command is about: the one that is named, one that goes on, or else the newest.
+/// The runs of several tasks that a command is about. Only of one task, a run can be named.
+fn runs_of(tasks: &[Task], id: Option<&str>) -> Result<Vec<TaskRun>> {
+    if id.is_some() && tasks.len() > 1 {
+        let text = "--run names a run of one task, and several tasks are named";
+        return Err(Failure::new("usage", ExitStatus::BadInput, text).into());
+    }
+    tasks.iter().map(|task| run_of(task, id)).collect()
+}
+
+/// The run of a task to which a command refers: the named one, or a running one, or else the detached one
+/// that ended last, or else the newest.
 fn run_of(task: &Task, id: Option<&str>) -> Result<TaskRun> {
     let name = task.vault_name();
     let Some(id) = id else {
         let none = || {
-            Failure::new("no-run", ExitStatus::NotFound, format!("nothing was run in task '{name}' yet"))
-                .hint(Some(format!("`avfs run --task {name} -- COMMAND` runs something")))
+            Failure::new(
+                "no-run",
+                ExitStatus::NotFound,
+                format!("nothing was run in task '{name}' yet"),
+            )
+            .hint(Some(format!(
+                "`avfs run --task {name} -- COMMAND` runs something"
+            )))
         };
-        return Ok(task.last_run()?.ok_or_else(none)?);
+        return Ok(task.runs().last()?.ok_or_else(none)?);
     };
     let unknown = || {
         let id = crate::escape::printable(id.as_bytes());
-        Failure::new("unknown-run", ExitStatus::NotFound, format!("task '{name}' has no run '{id}'"))
-            .hint(Some("`avfs tasks --json` has the ids".to_owned()))
+        Failure::new(
+            "unknown-run",
+            ExitStatus::NotFound,
+            format!("task '{name}' has no run '{id}'"),
+        )
+        .hint(Some("`avfs tasks --json` has the ids".to_owned()))
     };
-    Ok(task.runs()?.into_iter().find(|run| run.record().id == id).ok_or_else(unknown)?)
-}
-
-/// The tasks that are named, or the only one of this project.
-fn tasks_named(context: &mut Context<'_>, names: &[String]) -> Result<Vec<Task>> {
-    if names.is_empty() {
-        return Ok(vec![context.task(None)?]);
-    }
-    let here = context.here()?;
-    Ok(names.iter().map(|name| here.task(name)).collect::<Result<Vec<Task>, _>>()?)
+    Ok(task
+        .runs()
+        .list()?
+        .into_iter()
+        .find(|run| run.record().id == id)
+        .ok_or_else(unknown)?)
 }

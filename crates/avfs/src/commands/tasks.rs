@@ -6,6 +6,7 @@ pub use table::changes;
 
 use std::collections::BTreeSet;
 
+use agentvfs::error::VaultError;
 use agentvfs::exec::{ChangeKind, ChangedFile};
 use agentvfs::task_run::TaskRun;
 use agentvfs::{Clash, ClashDetail, Clashes, Error, Task, Timestamp, TreePath};
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use super::task::RunStateBody;
 use crate::context::Context;
+use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::here::working_directory;
@@ -26,38 +28,40 @@ byte_field!(ProjectField, project, project_bytes_hex);
 
 /// List the tasks of this project
 #[derive(Debug, clap::Args)]
-#[command(after_help = "In a directory that belongs to no project, or with --all, all tasks are listed.
+#[command(
+    after_help = "In a directory that belongs to no project, or with --all, all tasks are listed.
 
 A task is 'running' while something uses it, 'unchanged' while it is as the
 directory was, 'unmerged' when it holds work that is nowhere else, and
-'applied' when its work is in the directory. Files that git ignores are no work.
+'applied' when its work is in the directory. Files that git ignores do not count.
 
-CONFLICTS counts the files of a task that would not merge by themselves with
-the directory as it is now, or with another task.
+CONFLICTS counts the files of a task that would not merge cleanly with the
+directory as it is now, or with another task.
 
 Examples:
   avfs tasks
   avfs tasks --all
   avfs tasks --conflicts
-  avfs tasks --json | jq -r '.tasks[] | select(.state == \"unmerged\").name'")]
+  avfs tasks --json | jq -r '.tasks[] | select(.state == \"unmerged\").name'"
+)]
 pub struct TasksArgs {
-    /// Those of other projects too
+    /// Also list the tasks of other projects
     #[arg(short, long)]
     all: bool,
 
-    /// Name the files in conflict, and with whom
+    /// List the files in conflict, and what they conflict with
     #[arg(short = 'v', long, visible_alias = "verbose")]
     conflicts: bool,
 }
 
 #[derive(Serialize)]
 struct TasksBody {
-    tasks: Vec<TaskBody>,
+    tasks: Vec<ListedTaskBody>,
 }
 
-/// What there is to say of one task.
+/// Information about one task.
 #[derive(Serialize)]
-pub struct TaskBody {
+pub struct ListedTaskBody {
     pub name: String,
     /// Its name everywhere.
     pub vault: String,
@@ -73,7 +77,7 @@ pub struct TaskBody {
     pub base: String,
     pub head: String,
     pub changed: CountsBody,
-    /// What is not counted there.
+    /// Files that are not counted there.
     pub ignored: IgnoredBody,
     /// Those of git that were not brought over.
     pub commits: usize,
@@ -81,30 +85,35 @@ pub struct TaskBody {
     pub repositories: Vec<PathField>,
     #[serde(skip)]
     pub nested: Vec<TreePath>,
-    /// The run that goes on in it, or the last one.
+    /// The run that `task output`, `wait`, `attach` and `stop` are about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunStateBody>,
+    /// All that are kept, the newest first.
+    pub runs: Vec<RunStateBody>,
     #[serde(skip)]
     pub run_note: Option<String>,
     /// Those that a merge or a sync left open in it.
     pub open_conflicts: Vec<PathField>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub conflicts: Option<ConflictsBody>,
-    /// What it is called in the directory that one is in.
+    pub conflicts: Option<TasksConflictsBody>,
+    /// Its name in the current directory.
     #[serde(skip)]
     pub shown: String,
-    /// Why it, or its directory, cannot be looked at.
+    /// Why it, or its directory, cannot be examined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Conflicts, for people.
     #[serde(skip)]
     pub warnings: Vec<String>,
+    /// Whether the directory of its project is missing.
+    #[serde(skip)]
+    pub is_missing: bool,
 }
 
-/// Early warning: what would not merge by itself.
+/// Early warning: changes that would not merge automatically.
 #[derive(Serialize)]
-pub struct ConflictsBody {
-    /// How many files.
+pub struct TasksConflictsBody {
+    /// The number of files.
     pub files: usize,
     /// With `--conflicts`: files that the user has changed in the directory meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,14 +129,14 @@ pub struct ClashBody {
     pub paths: Vec<PathField>,
 }
 
-impl ConflictsBody {
-    fn new(directory: &[TreePath], clashes: &Clashes, detailed: bool) -> ConflictsBody {
+impl TasksConflictsBody {
+    fn new(directory: &[TreePath], clashes: &Clashes, detailed: bool) -> TasksConflictsBody {
         let clash = |clash: &Clash| ClashBody {
             task: clash.with.to_string(),
             paths: clash.paths.iter().map(PathField::from).collect(),
         };
         let files: BTreeSet<&TreePath> = directory.iter().chain(&clashes.paths).collect();
-        ConflictsBody {
+        TasksConflictsBody {
             files: files.len(),
             directory: detailed.then(|| directory.iter().map(PathField::from).collect()),
             tasks: detailed.then(|| clashes.tasks.iter().map(clash).collect()),
@@ -135,7 +144,7 @@ impl ConflictsBody {
     }
 }
 
-/// How many files changed in which way.
+/// The numbers of files by kind of change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CountsBody {
     pub added: usize,
@@ -157,12 +166,12 @@ impl CountsBody {
     }
 }
 
-impl TaskBody {
-    pub fn of(task: &Task) -> Result<TaskBody> {
+impl ListedTaskBody {
+    pub fn of(task: &Task) -> Result<ListedTaskBody> {
         let look = task.look()?;
-        let run = task.last_run()?;
+        let run = task.runs().last()?;
         let run = run.as_ref().map(TaskRun::record);
-        Ok(TaskBody {
+        Ok(ListedTaskBody {
             name: task.name().to_string(),
             vault: task.vault_name().to_string(),
             state: look.state.as_str(),
@@ -180,18 +189,25 @@ impl TaskBody {
             repositories: look.repositories.iter().map(PathField::from).collect(),
             nested: look.repositories,
             run: run.map(RunStateBody::from),
+            runs: task
+                .runs()
+                .list()?
+                .iter()
+                .map(|run| RunStateBody::from(run.record()))
+                .collect(),
             run_note: run.and_then(table::run_note),
             open_conflicts: task.open_conflicts()?.iter().map(PathField::from).collect(),
             conflicts: None,
             shown: task.name().to_string(),
             trouble: None,
             warnings: Vec::new(),
+            is_missing: false,
         })
     }
 
-    /// One that cannot be looked at. The others are listed all the same.
-    fn unreadable(task: &Task, error: &anyhow::Error) -> TaskBody {
-        TaskBody {
+    /// A task that cannot be examined. The others are listed nevertheless.
+    fn unreadable(task: &Task, error: &anyhow::Error) -> ListedTaskBody {
+        ListedTaskBody {
             name: task.name().to_string(),
             vault: task.vault_name().to_string(),
             state: UNREADABLE,
@@ -208,32 +224,42 @@ impl TaskBody {
             repositories: Vec::new(),
             nested: Vec::new(),
             run: None,
+            runs: Vec::new(),
             run_note: None,
             open_conflicts: Vec::new(),
             conflicts: None,
             shown: task.name().to_string(),
             trouble: Some(Failure::of(error).message),
             warnings: Vec::new(),
+            is_missing: !task.root().is_dir(),
         }
     }
 
-    /// Notes what would not merge by itself.
+    /// Records changes that would not merge automatically.
     fn take_conflicts(&mut self, task: &Task, clashes: &Clashes, detailed: bool) {
-        let directory = match task.clashes_with_directory() {
+        let directory = match task.merges().clashes_with_directory() {
             Ok(directory) => directory,
+            Err(_) if !task.root().is_dir() => {
+                self.is_missing = true;
+                self.trouble = Some(format!(
+                    "its directory {} is missing",
+                    printable_path(task.root())
+                ));
+                Vec::new()
+            }
             Err(error) => {
                 self.trouble = Some(Failure::of(&error.into()).message);
                 Vec::new()
             }
         };
-        self.conflicts = Some(ConflictsBody::new(&directory, clashes, detailed));
+        self.conflicts = Some(TasksConflictsBody::new(&directory, clashes, detailed));
         if detailed {
             self.warnings = table::warnings(&directory, &clashes.tasks);
         }
     }
 }
 
-/// The state of a task that cannot be looked at.
+/// The state of a task that cannot be examined.
 pub const UNREADABLE: &str = "unreadable";
 
 pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
@@ -241,21 +267,29 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
     let store = context.store()?;
     let tasks = match here.project() {
         Some(project) if !args.all => project.tasks()?,
-        Some(_) | None => store.tasks()?,
+        Some(_) | None => store.tasks().list()?,
     };
     let waiting = Progress::if_slow(context.out, "comparing tasks");
     let mut tasks = tasks;
-    let mut looked_at: Vec<Result<TaskBody>> = Vec::with_capacity(tasks.len());
+    let mut looked_at: Vec<Result<ListedTaskBody>> = Vec::with_capacity(tasks.len());
     tasks.retain(|task| {
-        let look = TaskBody::of(task);
+        let look = ListedTaskBody::of(task);
         let is_there = !look.as_ref().is_err_and(has_vanished);
         looked_at.extend(is_there.then_some(look));
         is_there
     });
-    let readable: Vec<Task> =
-        tasks.iter().zip(&looked_at).filter(|(_, look)| look.is_ok()).map(|(task, _)| task.clone()).collect();
-    let detail = if args.conflicts { ClashDetail::Pairs } else { ClashDetail::Paths };
-    let mut clashes = store.clashes(&readable, detail)?.into_iter();
+    let readable: Vec<Task> = tasks
+        .iter()
+        .zip(&looked_at)
+        .filter(|(_, look)| look.is_ok())
+        .map(|(task, _)| task.clone())
+        .collect();
+    let detail = if args.conflicts {
+        ClashDetail::Pairs
+    } else {
+        ClashDetail::Paths
+    };
+    let mut clashes = store.tasks().clashes(&readable, detail)?.into_iter();
     let mut bodies = Vec::with_capacity(tasks.len());
     for (task, look) in tasks.iter().zip(looked_at) {
         let mut body = match look {
@@ -264,7 +298,7 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
                 body.take_conflicts(task, &clashes, args.conflicts);
                 body
             }
-            Err(error) => TaskBody::unreadable(task, &error),
+            Err(error) => ListedTaskBody::unreadable(task, &error),
         };
         body.shown = here.name_of(task);
         bodies.push(body);
@@ -273,23 +307,37 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
     if context.out.is_json() {
         context.out.object("tasks", &TasksBody { tasks: bodies })?;
     } else if bodies.is_empty() {
-        match store.why_no_project(&working_directory()) {
+        match store.projects().why_no_project(&working_directory()) {
             Some(why) => context.out.talk(format_args!(
-                "there is no task yet, and none can be started here: {why}; a project is a directory below"
+                "there is no task yet, and none can be created here: {why}; a project is a directory below"
             )),
-            None => context.out.talk("there is no task yet; start one with `avfs run -- COMMAND`"),
+            None => context
+                .out
+                .talk("there is no task yet; start one with `avfs run -- COMMAND`"),
         }
     } else {
         context.out.paged(|out| Ok(table::print(out, &bodies)?))?;
-        let is_in_conflict = |body: &TaskBody| body.conflicts.as_ref().is_some_and(|found| found.files > 0);
+        let is_in_conflict =
+            |body: &ListedTaskBody| body.conflicts.as_ref().is_some_and(|found| found.files > 0);
         if !args.conflicts && bodies.iter().any(is_in_conflict) {
-            context.out.talk("`avfs tasks --conflicts` names the files in conflict");
+            context
+                .out
+                .talk("`avfs tasks --conflicts` names the files in conflict");
+        }
+        if bodies.iter().any(|body| body.is_missing) {
+            context.out.talk(
+                "after renaming or moving a directory: `avfs project move OLD NEW`; after deleting it: \
+                     `avfs apply TASK --to NEWDIR` puts what a task changed into a new one",
+            );
         }
     }
     Ok(ExitStatus::Success)
 }
 
-/// Whether a task went away while it was looked at.
+/// Whether a task disappeared while it was examined.
 pub fn has_vanished(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::UnknownVault { .. }))
+    matches!(
+        error.downcast_ref(),
+        Some(Error::Vault(VaultError::Unknown { .. }))
+    )
 }

@@ -1,29 +1,30 @@
 //! `avfs touch`: new empty files, and modification times.
 
 use anyhow::Result;
-use avfs_core::{Timestamp, TreePath};
+use avfs_core::Timestamp;
 
-use crate::args::{moment, vault_path};
+use crate::args::{PathArg, moment, path_arg};
 use crate::change::describe;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::rule_args::RuleArgs;
 use crate::time::now;
 
-/// Make empty files, or set the modification time of files
+/// Create empty files, or set the modification time of files
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs touch done
   avfs touch --date '2026-05-01 12:30' report.md")]
 pub struct TouchArgs {
-    #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    /// The files to create or update
+    #[arg(value_name = "PATH", required = true, value_parser = path_arg())]
+    paths: Vec<PathArg>,
 
     /// The time to set [default: now]
     #[arg(short, long, value_parser = moment)]
     date: Option<Timestamp>,
 
-    /// Do not make files
+    /// Do not create files
     #[arg(short = 'c', long)]
     no_create: bool,
 
@@ -32,9 +33,10 @@ pub struct TouchArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &TouchArgs) -> Result<ExitStatus> {
-    let (touched, changed) = context.change("touch", &describe(&args.paths), |open| {
+    let paths = context.paths(&args.paths)?;
+    let (touched, changed) = context.change("touch", &describe(&paths), |open| {
         let mut touched = Vec::new();
-        for path in &args.paths {
+        for path in &paths {
             let exists = open.exists(path)?;
             if !exists && args.no_create {
                 continue;

@@ -1,13 +1,13 @@
-//! What `import`, `export` and `vault create --from` say about a transfer.
+//! Reports of `import`, `export` and `vault create --from` about a transfer.
 
-use agentvfs::transfer::{Report, Skipped};
+use agentvfs::transfer::{SkippedEntry, TransferReport};
 use serde::Serialize;
 
 use crate::json::PathField;
 use crate::printer::Printer;
 use crate::size::HumanSize;
 
-/// How many things that were left out are told one by one.
+/// How many omitted entries are listed one by one.
 const SHOWN: usize = 20;
 
 #[derive(Serialize)]
@@ -25,21 +25,35 @@ struct SkippedBody {
     reason: String,
 }
 
-impl From<&Report> for ReportBody {
-    fn from(report: &Report) -> ReportBody {
-        let skipped = |skipped: &Skipped| SkippedBody {
+impl From<&TransferReport> for ReportBody {
+    fn from(report: &TransferReport) -> ReportBody {
+        let skipped = |skipped: &SkippedEntry| SkippedBody {
             path: PathField::new(&skipped.path),
             reason: skipped.reason.to_string(),
         };
-        let Report { files, directories, bytes, .. } = *report;
-        ReportBody { files, directories, bytes, skipped: report.skipped.iter().map(skipped).collect() }
+        let TransferReport {
+            files,
+            directories,
+            bytes,
+            ..
+        } = *report;
+        ReportBody {
+            files,
+            directories,
+            bytes,
+            skipped: report.skipped.iter().map(skipped).collect(),
+        }
     }
 }
 
-/// Tells people what was done, and what was not.
-pub fn tell(out: &mut Printer, verb: &str, report: &Report) {
+/// Reports to people what was transferred, and what was not.
+pub fn tell(out: &mut Printer, verb: &str, report: &TransferReport) {
     let plural = if report.files == 1 { "" } else { "s" };
-    out.talk(format_args!("{verb} {} file{plural}, {}", report.files, HumanSize(report.bytes)));
+    out.talk(format_args!(
+        "{verb} {} file{plural}, {}",
+        report.files,
+        HumanSize(report.bytes)
+    ));
     for skipped in report.skipped.iter().take(SHOWN) {
         out.warn(skipped);
     }

@@ -2,12 +2,12 @@
 
 use std::iter::Peekable;
 
-use agentvfs::{EntryName, Found};
+use agentvfs::{EntryName, FoundEntry};
 use anyhow::Result;
 use avfs_core::TreePath;
 use serde::Serialize;
 
-use crate::args::{AtArg, vault_path};
+use crate::args::{AtArg, PathArg, path_arg};
 use crate::context::Context;
 use crate::entry::{EntryBody, painted, target};
 use crate::escape::printable;
@@ -17,24 +17,25 @@ use crate::printer::Printer;
 use crate::rule_args::RuleArgs;
 use crate::view::View;
 
-/// Draw a directory and what is below it
+/// Show a directory tree
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs tree -L 2
   avfs tree src --at before-upgrade")]
 pub struct TreeArgs {
-    #[arg(value_parser = vault_path(), default_value = "/")]
-    path: TreePath,
+    /// The directory to show
+    #[arg(value_parser = path_arg(), default_value = "/")]
+    path: PathArg,
 
-    /// Only this many levels
+    /// Show at most this many levels
     #[arg(short = 'L', long = "level", value_name = "N")]
     levels: Option<usize>,
 
-    /// Only directories
+    /// Show only directories
     #[arg(short, long)]
     directories: bool,
 
-    /// Also names that begin with a dot
+    /// Include names that begin with a dot
     #[arg(short, long)]
     all: bool,
 
@@ -45,11 +46,11 @@ pub struct TreeArgs {
     pub rules: RuleArgs,
 }
 
-/// In front of what is below the last entry of a directory, and below another one.
+/// The prefix below the last entry of a directory, and below another one.
 const LAST: &str = "    ";
 const MORE: &str = "│   ";
 
-type Entries<'a> = Peekable<Box<dyn Iterator<Item = Result<(EntryName, Found)>> + 'a>>;
+type Entries<'a> = Peekable<Box<dyn Iterator<Item = Result<(EntryName, FoundEntry)>> + 'a>>;
 
 #[derive(Serialize)]
 struct TreeBody {
@@ -61,30 +62,55 @@ struct TreeBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &TreeArgs) -> Result<ExitStatus> {
+    let path = context.path(&args.path)?;
     let view = context.view(&args.at)?;
-    let top = view.find(&args.path)?;
-    let mut drawing =
-        Drawing { view: &view, args, directories: 0, files: 0, out: context.out, entries: Vec::new() };
+    let top = view.find(&path)?;
+    let mut drawing = TreeDrawing {
+        view: &view,
+        args,
+        directories: 0,
+        files: 0,
+        out: context.out,
+        entries: Vec::new(),
+    };
     if !drawing.out.is_json() {
-        drawing.out.line(painted(drawing.out, &top, args.path.to_string()))?;
+        drawing.out.line(painted(drawing.out, &top, path.to_string()))?;
     }
-    drawing.below(&args.path, &top)?;
-    let Drawing { directories, files, entries, out, .. } = drawing;
+    drawing.below(&path, &top)?;
+    let TreeDrawing {
+        directories,
+        files,
+        entries,
+        out,
+        ..
+    } = drawing;
     if out.is_json() {
-        out.object("tree", &TreeBody { path: (&args.path).into(), entries, directories, files })?;
+        out.object(
+            "tree",
+            &TreeBody {
+                path: (&path).into(),
+                entries,
+                directories,
+                files,
+            },
+        )?;
     } else {
         let plural =
             |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
         let directories = plural(directories, "directory", "directories");
-        match args.directories {
-            true => out.line(format_args!("\n{directories}"))?,
-            false => out.line(format_args!("\n{directories}, {}", plural(files, "file", "files")))?,
+        if args.directories {
+            out.line(format_args!("\n{directories}"))?
+        } else {
+            out.line(format_args!(
+                "\n{directories}, {}",
+                plural(files, "file", "files")
+            ))?
         }
     }
     Ok(ExitStatus::Success)
 }
 
-struct Drawing<'a> {
+struct TreeDrawing<'a> {
     view: &'a View,
     args: &'a TreeArgs,
     directories: u64,
@@ -94,10 +120,10 @@ struct Drawing<'a> {
     entries: Vec<EntryBody>,
 }
 
-impl<'a> Drawing<'a> {
-    /// Draws what is below a directory. Trees can be deeper than any stack: the directories on the way to the one that
-    /// is drawn are in a list.
-    fn below(&mut self, path: &TreePath, top: &Found) -> Result<()> {
+impl<'a> TreeDrawing<'a> {
+    /// Draws the contents of a directory. Trees can be deeper than any stack: the directories on the way to
+    /// the current one are in a list.
+    fn below(&mut self, path: &TreePath, top: &FoundEntry) -> Result<()> {
         let mut open = vec![self.entries_of(path, top)?];
         // The path of the last of them, and the lines in front of its entries.
         let (mut path, mut lines) = (path.clone(), String::new());
@@ -112,24 +138,27 @@ impl<'a> Drawing<'a> {
             };
             let (name, found) = item?;
             let is_last = directory.peek().is_none();
-            let (branch, space) = if is_last { ("└── ", LAST) } else { ("├── ", MORE) };
+            let (branch, space) = if is_last {
+                ("└── ", LAST)
+            } else {
+                ("├── ", MORE)
+            };
             path.push(&name);
             self.draw(&path, &name, &found, &lines, branch)?;
             let is_entered =
                 found.entry.is_directory() && self.args.levels.is_none_or(|levels| open.len() < levels);
-            match is_entered {
-                true => {
-                    open.push(self.entries_of(&path, &found)?);
-                    lines.push_str(space);
-                }
-                false => path = path.split_last().map(|(above, _)| above).unwrap_or_default(),
+            if is_entered {
+                open.push(self.entries_of(&path, &found)?);
+                lines.push_str(space);
+            } else {
+                path = path.split_last().map(|(above, _)| above).unwrap_or_default()
             }
         }
         Ok(())
     }
 
     /// The entries of a directory that are drawn.
-    fn entries_of(&self, path: &TreePath, directory: &Found) -> Result<Entries<'a>> {
+    fn entries_of(&self, path: &TreePath, directory: &FoundEntry) -> Result<Entries<'a>> {
         let (all, only_directories) = (self.args.all, self.args.directories);
         let shown = self.view.list(path, directory)?.filter(move |item| match item {
             Ok((name, found)) => {
@@ -145,13 +174,14 @@ impl<'a> Drawing<'a> {
         &mut self,
         path: &TreePath,
         name: &EntryName,
-        found: &Found,
+        found: &FoundEntry,
         lines: &str,
         branch: &str,
     ) -> Result<()> {
-        match found.entry.is_directory() {
-            true => self.directories += 1,
-            false => self.files += 1,
+        if found.entry.is_directory() {
+            self.directories += 1
+        } else {
+            self.files += 1
         }
         if self.out.is_json() {
             self.entries.push(EntryBody::new(path, found));
@@ -159,7 +189,9 @@ impl<'a> Drawing<'a> {
         }
         let name = painted(self.out, found, name.to_string());
         match target(found) {
-            Some(target) => self.out.line(format_args!("{lines}{branch}{name} -> {}", printable(target)))?,
+            Some(target) => self
+                .out
+                .line(format_args!("{lines}{branch}{name} -> {}", printable(target)))?,
             None => self.out.line(format_args!("{lines}{branch}{name}"))?,
         }
         Ok(())
@@ -168,5 +200,9 @@ impl<'a> Drawing<'a> {
 
 /// How many bytes of the lines belong to the directory that was entered last.
 fn width_of_last(lines: &str) -> usize {
-    if lines.ends_with(MORE) { MORE.len() } else { LAST.len() }
+    if lines.ends_with(MORE) {
+        MORE.len()
+    } else {
+        LAST.len()
+    }
 }

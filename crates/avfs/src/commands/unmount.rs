@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use agentvfs::mount::{MountError, Unmount};
+use agentvfs::error::StorageError;
+use agentvfs::mount::{MountError, UnmountMode};
 use agentvfs::{Error, KnownMount, Unmounted, Vault};
 use anyhow::Result;
 use serde::Serialize;
@@ -10,10 +11,10 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// End a mount
+/// Unmount a directory
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Waits a while for programs that use the directory. When it returns, everything is stored.
+    after_help = "Waits a while for programs that use the directory. When the command returns, everything is stored.
 
 Examples:
   avfs unmount ~/web
@@ -22,7 +23,7 @@ Examples:
 pub struct UnmountArgs {
     /// The directory
     dir: PathBuf,
-    /// Take the directory away even from programs that use it; what they write goes on to be stored
+    /// Unmount even while programs use the directory; what they still write is stored
     #[arg(long, short)]
     force: bool,
 }
@@ -41,18 +42,24 @@ pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> 
     let (vault, left) = match by_its_owner(context, args, &dir, shown) {
         Ok(ended) => ended,
         Err(error) => {
-            // Its disk may be dead or read-only. What is mounted is the kernel's to take away.
+            // Its disk may be dead or read-only. The kernel can remove the mount nevertheless.
             if is_about_the_store(&error) && agentvfs::mount::is_here(&dir)? {
                 agentvfs::mount::unmount(&dir, args.force)?;
                 let shown = dir.display();
-                context.out.warn(format_args!("{shown} is unmounted; what was not stored yet may be lost"));
+                context.out.warn(format_args!(
+                    "{shown} is unmounted; what was not stored yet may be lost"
+                ));
             }
             return Err(error);
         }
     };
     if context.out.is_json() {
         let lingers = left == Unmounted::Here;
-        let body = UnmountBody { vault, dir: dir.display().to_string(), lingers };
+        let body = UnmountBody {
+            vault,
+            dir: dir.display().to_string(),
+            lingers,
+        };
         context.out.object("unmount", &body)?;
     } else {
         context.out.talk(format_args!("{} is unmounted", dir.display()));
@@ -61,7 +68,7 @@ pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> 
     Ok(ExitStatus::Success)
 }
 
-/// Has the process that serves a mount end it. Returns whose mount it was.
+/// Asks the process that serves a mount to end it. Returns the vault of the mount.
 fn by_its_owner(
     context: &Context<'_>,
     args: &UnmountArgs,
@@ -69,8 +76,12 @@ fn by_its_owner(
     shown: Option<String>,
 ) -> Result<(String, Unmounted)> {
     let store = context.store()?;
-    store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
-    let found = store.mounts()?.into_iter().find(|known| known.mount.dir == dir);
+    store.mounts().clean_up(&mut agentvfs::mount::take_away)?;
+    let found = store
+        .mounts()
+        .list()?
+        .into_iter()
+        .find(|known| known.mount.dir == dir);
     match (found, shown) {
         (Some(KnownMount { vault, .. }), _) => {
             let left = end(&store.vault(vault.as_str())?, dir, args.force)?;
@@ -83,16 +94,22 @@ fn by_its_owner(
             agentvfs::mount::unmount(dir, args.force)?;
             Ok((vault, Unmounted::Wholly))
         }
-        (None, _) => Err(Error::from(MountError::NotMounted { path: args.dir.clone() }).into()),
+        (None, _) => Err(Error::from(MountError::NotMounted {
+            path: args.dir.clone(),
+        })
+        .into()),
     }
 }
 
-/// Whether it is the store that cannot be used, so that nobody could ask the owner.
+/// Whether the store itself cannot be used, so that the owner could not be asked.
 fn is_about_the_store(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Host { .. } | Error::Store(_)))
+    matches!(
+        error.downcast_ref(),
+        Some(Error::Host { .. } | Error::Storage(StorageError::Store(_)))
+    )
 }
 
-/// Who asked for it by force knows.
+/// A user who used force already knows.
 fn warn_if_it_lingers(context: &mut Context<'_>, args: &UnmountArgs, left: Unmounted) {
     if left == Unmounted::Here && !args.force {
         context
@@ -103,14 +120,23 @@ fn warn_if_it_lingers(context: &mut Context<'_>, args: &UnmountArgs, left: Unmou
 
 /// Ends one mount of a vault.
 pub fn end(vault: &Vault, dir: &Path, force: bool) -> Result<Unmounted, Error> {
-    match vault.live_owner()? {
-        Some(owner) => owner.unmount(dir, if force { Unmount::Detach } else { Unmount::IfUnused }),
+    let how = if force {
+        UnmountMode::Detach
+    } else {
+        UnmountMode::IfUnused
+    };
+    match vault.ask_owner(|owner| owner.unmount(dir, how))? {
+        Some(left) => Ok(left),
         // It has ended since, and its mounts with it.
-        None => vault.store().clean_up_mounts(&mut agentvfs::mount::take_away).map(|()| Unmounted::Wholly),
+        None => vault
+            .store()
+            .mounts()
+            .clean_up(&mut agentvfs::mount::take_away)
+            .map(|()| Unmounted::Wholly),
     }
 }
 
-/// The name of a directory without asking what is mounted there: it may not answer.
+/// The absolute name of a directory, without accessing the mount: it may not answer.
 pub fn whole_name(dir: &Path) -> PathBuf {
     let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     match (absolute.parent(), absolute.file_name()) {

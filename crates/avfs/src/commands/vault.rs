@@ -16,18 +16,18 @@ use anyhow::Result;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// Create, fork, list, move and delete vaults
+/// Create, fork, list, rename, export and delete vaults
 #[derive(Debug, clap::Subcommand)]
 pub enum VaultCommand {
-    Create(create::CreateArgs),
-    List(list::ListArgs),
+    Create(create::VaultCreateArgs),
+    List(list::VaultListArgs),
     Info(info::InfoArgs),
     Use(choose::UseArgs),
-    Fork(fork::ForkArgs),
+    Fork(fork::VaultForkArgs),
     Rename(rename::RenameArgs),
-    Export(export::ExportArgs),
-    Import(import::ImportArgs),
-    Delete(delete::DeleteArgs),
+    Export(export::VaultExportArgs),
+    Import(import::VaultImportArgs),
+    Delete(delete::VaultDeleteArgs),
 }
 
 pub fn run(context: &mut Context<'_>, command: &VaultCommand) -> Result<ExitStatus> {

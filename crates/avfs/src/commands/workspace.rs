@@ -10,6 +10,8 @@ mod status;
 mod stop;
 
 pub use leads_back::LeadsBack;
+pub use start::mounted;
+pub use stop::remove_place;
 
 use std::path::{Path, PathBuf};
 
@@ -17,24 +19,32 @@ use agentvfs::Task;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::commands::tasks::TaskBody;
+use crate::commands::tasks::ListedTaskBody;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::json::byte_field;
 
-/// What the command of a task says that was made for a workspace.
-const COMMAND: &str = "workspace";
+/// The command that is recorded for the task of a workspace.
+pub const COMMAND: &str = "workspace";
 
-/// Work on a private copy of a project outside of any sandbox
+/// The same for a workspace that `avfs quickstart` made.
+pub const QUICKSTART: &str = "quickstart";
+
+/// Whether a task is a workspace.
+pub fn is_workspace(task: &Task) -> bool {
+    matches!(task.command(), COMMAND | QUICKSTART)
+}
+
+/// Work on a private copy of a project without a sandbox
 #[derive(Debug, clap::Subcommand)]
 pub enum WorkspaceCommand {
     Enter(enter::EnterArgs),
-    Start(start::StartArgs),
-    Checkpoint(checkpoint::CheckpointArgs),
+    Start(start::WorkspaceStartArgs),
+    Checkpoint(checkpoint::WorkspaceCheckpointArgs),
     Rollback(rollback::RollbackArgs),
-    Stop(stop::StopArgs),
-    Status(status::StatusArgs),
-    List(list::ListArgs),
+    Stop(stop::WorkspaceStopArgs),
+    Status(status::WorkspaceStatusArgs),
+    List(list::WorkspaceListArgs),
 }
 
 pub fn run(context: &mut Context<'_>, command: &WorkspaceCommand) -> Result<ExitStatus> {
@@ -55,7 +65,7 @@ byte_field!(DirField, dir, dir_bytes_hex);
 #[derive(Serialize)]
 struct WorkspaceBody {
     #[serde(flatten)]
-    task: TaskBody,
+    task: ListedTaskBody,
     /// Absent while it is stopped.
     #[serde(flatten)]
     dir: Option<DirField>,
@@ -64,17 +74,20 @@ struct WorkspaceBody {
 impl WorkspaceBody {
     fn of(task: &Task) -> Result<WorkspaceBody> {
         let dir = mounted_at(task)?.map(|dir| DirField::new(dir.as_os_str().as_encoded_bytes()));
-        Ok(WorkspaceBody { task: TaskBody::of(task)?, dir })
+        Ok(WorkspaceBody {
+            task: ListedTaskBody::of(task)?,
+            dir,
+        })
     }
 }
 
 /// Where a task is mounted, if it is.
 pub fn mounted_at(task: &Task) -> Result<Option<PathBuf>> {
-    let mounts = task.vault().mount_records()?;
+    let mounts = task.vault().mounts().list()?;
     Ok(mounts.into_iter().next().map(|mount| mount.dir))
 }
 
-/// Where workspaces are if nobody says otherwise: beside the store.
+/// The default directory of workspaces: beside the store.
 fn default_place(home: &Path, task: &Task) -> PathBuf {
     let mut beside = home.file_name().unwrap_or_default().to_owned();
     beside.push("-workspaces");

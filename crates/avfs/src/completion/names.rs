@@ -12,22 +12,22 @@ use anyhow::Result;
 use clap::builder::StyledStr;
 use clap_complete::engine::CompletionCandidate;
 
-use crate::cli::GlobalArgs;
 use crate::context::Context;
 use crate::escape::printable_line;
+use crate::global_args::GlobalArgs;
 use crate::here::working_directory;
-use crate::printer::{Manner, Printer};
+use crate::printer::{OutputStyle, Printer};
 use crate::settings::ColorWhen;
 
-/// How long a store is waited for that others write to.
+/// How long to wait for a store that another process is writing to.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// What a store has that was made.
+/// The file of every existing store.
 const DATABASE: &str = "store.db";
-/// How much is told of each.
+/// The maximum length of a description.
 const ABOUT_MAX: usize = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum CompletedNames {
     Tasks,
     Vaults,
     VaultsAndDirectories,
@@ -41,15 +41,15 @@ pub enum Names {
     Presets,
 }
 
-impl Names {
-    /// All of them, for a line with these words. What cannot be found out is not there.
+impl CompletedNames {
+    /// All names of this kind, for a line with these words. Names that cannot be determined are omitted.
     pub fn find(self, words: &[OsString]) -> Vec<CompletionCandidate> {
         self.look(words).unwrap_or_default()
     }
 
     fn look(self, words: &[OsString]) -> Result<Vec<CompletionCandidate>> {
         match self {
-            Names::Profiles => {
+            CompletedNames::Profiles => {
                 let profiles = crate::commands::known_profiles()?;
                 return Ok(profiles
                     .all()
@@ -57,7 +57,7 @@ impl Names {
                     .map(|profile| candidate(profile.name.to_string(), ""))
                     .collect());
             }
-            Names::Presets => {
+            CompletedNames::Presets => {
                 return Ok(Preset::ALL
                     .iter()
                     .map(|preset| candidate(preset.name().to_owned(), ""))
@@ -65,31 +65,42 @@ impl Names {
             }
             _ => {}
         }
-        let manner = Manner { color: ColorWhen::Never, json: false, quiet: true, paged: false };
-        let mut out = Printer::to(Box::new(io::sink()), Box::new(io::sink()), manner);
+        let style = OutputStyle {
+            color: ColorWhen::Never,
+            json: false,
+            quiet: true,
+            paged: false,
+        };
+        let mut out = Printer::to(Box::new(io::sink()), Box::new(io::sink()), style);
         let context = Context::load(&mut out, &global(words), None)?;
-        let Some(store) = store(&context)? else { return Ok(Vec::new()) };
+        let Some(store) = store(&context)? else {
+            return Ok(Vec::new());
+        };
         match self {
-            Names::Tasks => tasks(&store),
-            Names::Vaults | Names::VaultsAndDirectories => vaults(&store),
-            Names::Checkpoints => checkpoints(&context, &store),
-            Names::Revisions => Ok(all([checkpoints(&context, &store)?, vaults(&store)?])),
-            Names::TasksAndRevisions => {
-                Ok(all([tasks(&store)?, checkpoints(&context, &store)?, vaults(&store)?]))
+            CompletedNames::Tasks => tasks(&store),
+            CompletedNames::Vaults | CompletedNames::VaultsAndDirectories => vaults(&store),
+            CompletedNames::Checkpoints => checkpoints(&context, &store),
+            CompletedNames::Revisions => Ok(all([checkpoints(&context, &store)?, vaults(&store)?])),
+            CompletedNames::TasksAndRevisions => Ok(all([
+                tasks(&store)?,
+                checkpoints(&context, &store)?,
+                vaults(&store)?,
+            ])),
+            CompletedNames::Sessions => {
+                let sessions = store.sessions().list()?.into_iter();
+                Ok(sessions
+                    .map(|session| candidate(session.record.id, &session.record.vault))
+                    .collect())
             }
-            Names::Sessions => {
-                let sessions = store.sessions()?.into_iter();
-                Ok(sessions.map(|session| candidate(session.record.id, &session.record.vault)).collect())
-            }
-            Names::Approvals => {
-                let mut open = store.approvals()?;
+            CompletedNames::Approvals => {
+                let mut open = store.approvals().list()?;
                 open.retain(|approval| approval.state == ApprovalState::Pending);
                 let shown = |approval: &agentvfs::approvals::Approval| {
                     candidate(approval.id.to_string(), &approval.binding.command.shown())
                 };
                 Ok(open.iter().map(shown).collect())
             }
-            Names::Profiles | Names::Presets => Ok(Vec::new()),
+            CompletedNames::Profiles | CompletedNames::Presets => Ok(Vec::new()),
         }
     }
 }
@@ -104,31 +115,50 @@ fn store(context: &Context<'_>) -> Result<Option<Store>> {
     if !home.join(DATABASE).is_file() {
         return Ok(None);
     }
-    let store = OpenOptions { busy_timeout: PATIENCE, ..OpenOptions::default() };
-    let options = StoreOptions { store, patience: PATIENCE, ..StoreOptions::default() };
+    let store = OpenOptions {
+        busy_timeout: PATIENCE,
+        ..OpenOptions::default()
+    };
+    let options = StoreOptions {
+        store,
+        patience: PATIENCE,
+        ..StoreOptions::default()
+    };
     Ok(Some(Store::open_with(home, options)?))
 }
 
 fn tasks(store: &Store) -> Result<Vec<CompletionCandidate>> {
-    let here = store.here(&working_directory())?;
+    let here = store.projects().here(&working_directory())?;
     let tasks = match here.project() {
         Some(_) => here.tasks()?,
-        None => store.tasks()?,
+        None => store.tasks().list()?,
     };
-    Ok(tasks.iter().map(|task| candidate(here.name_of(task), task.command())).collect())
+    Ok(tasks
+        .iter()
+        .map(|task| candidate(here.name_of(task), task.command()))
+        .collect())
 }
 
 fn vaults(store: &Store) -> Result<Vec<CompletionCandidate>> {
-    Ok(store.vault_names()?.iter().map(|name| candidate(name.clone(), "")).collect())
+    Ok(store
+        .vault_names()?
+        .iter()
+        .map(|name| candidate(name.clone(), ""))
+        .collect())
 }
 
 /// Those of the vault that the command would work on; newest first.
 fn checkpoints(context: &Context<'_>, store: &Store) -> Result<Vec<CompletionCandidate>> {
-    let Some(decided) = context.decided_already(store)? else { return Ok(Vec::new()) };
+    let Some(decided) = context.decided_already(store)? else {
+        return Ok(Vec::new());
+    };
     let mut checkpoints = decided.vault.checkpoints()?;
     checkpoints.reverse();
     let shown = |point: &agentvfs::Checkpoint| {
-        candidate(point.name.to_string(), point.message.as_deref().unwrap_or_default())
+        candidate(
+            point.name.to_string(),
+            point.message.as_deref().unwrap_or_default(),
+        )
     };
     Ok(checkpoints.iter().map(shown).collect())
 }

@@ -1,11 +1,12 @@
-//! The user's pager, which stands between us and the terminal.
+//! The user's pager, between us and the terminal.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 
-/// What `less` is told if the user has no wishes: colours pass, a short text needs no key, the screen stays.
+/// The options for `less` if the user has set none: colours pass through, a short text needs no key, the
+/// screen stays.
 const LESS: &str = "FRX";
 
 pub struct Pager {
@@ -13,7 +14,7 @@ pub struct Pager {
 }
 
 impl Pager {
-    /// Starts the pager and gives the way into it; `None` if there is none, or the user wants none.
+    /// Starts the pager and returns its input; `None` if there is none, or the user wants none.
     pub fn start() -> Option<(Pager, impl Write)> {
         let command = chosen(&|name| std::env::var_os(name))?;
         let mut child = spawn(&command).ok()?;
@@ -38,7 +39,7 @@ fn spawn(command: &OsStr) -> io::Result<Child> {
     shell.spawn()
 }
 
-/// The first that is set: `AVFS_PAGER`, `PAGER`, `less` if it is there. Set to nothing or `cat`, there is none.
+/// The first that is set: `AVFS_PAGER`, `PAGER`, `less` if it exists. An empty value or `cat` means none.
 fn chosen(environment: &dyn Fn(&str) -> Option<OsString>) -> Option<OsString> {
     // Without knowing the terminal, pagers ask questions of their own.
     environment("TERM").filter(|term| !term.is_empty() && term != "dumb")?;
@@ -63,7 +64,11 @@ mod tests {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        assert_eq!(chosen(&environment), expected.map(OsString::from), "{variables:?}");
+        assert_eq!(
+            chosen(&environment),
+            expected.map(OsString::from),
+            "{variables:?}"
+        );
     }
 
     #[test]

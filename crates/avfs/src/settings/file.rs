@@ -1,11 +1,11 @@
-//! One `avfs.toml`: from text to keys, values and the lines they stand on.
+//! One `avfs.toml`: from text to keys, values and their line numbers.
 
 use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
 use super::SettingsError;
-use super::key::{Key, Value};
+use super::key::{SettingKey, Value};
 use crate::suggest;
 
 /// The sections that are not about settings.
@@ -14,7 +14,7 @@ const OTHERS: [&str; 2] = ["rules", "setup"];
 /// One line of a file that sets something.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
-    pub key: Key,
+    pub key: SettingKey,
     pub value: Option<Value>,
     pub line: usize,
 }
@@ -23,29 +23,43 @@ pub struct Assignment {
 pub fn parse(file: &Path, text: &str) -> Result<Vec<Assignment>, SettingsError> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = line_at(text, error.span().map_or(0, |span| span.start));
-        SettingsError::Syntax { file: file.to_owned(), line, detail: error.message().to_owned() }
+        SettingsError::Syntax {
+            file: file.to_owned(),
+            line,
+            detail: error.message().to_owned(),
+        }
     })?;
-    let mut reader = Reader { file, text, found: Vec::new() };
+    let mut reader = SettingsReader {
+        file,
+        text,
+        found: Vec::new(),
+    };
     reader.table("", table.get_ref())?;
+    // The parser's tables are sorted by key; messages and listings follow the file.
     reader.found.sort_by_key(|assignment| assignment.line);
     Ok(reader.found)
 }
 
 fn line_at(text: &str, offset: usize) -> usize {
-    1 + text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count()
+    1 + text
+        .as_bytes()
+        .iter()
+        .take(offset)
+        .filter(|byte| **byte == b'\n')
+        .count()
 }
 
-struct Reader<'a> {
+struct SettingsReader<'a> {
     file: &'a Path,
     text: &'a str,
     found: Vec<Assignment>,
 }
 
-impl Reader<'_> {
+impl SettingsReader<'_> {
     fn table(&mut self, prefix: &str, table: &DeTable<'_>) -> Result<(), SettingsError> {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
-            // They hold only where somebody names or allows them: a project cannot loosen anything by itself.
+            // They apply only if the user names or allows them: a project cannot loosen anything by itself.
             if OTHERS.contains(&name.as_str()) {
                 continue;
             }
@@ -57,18 +71,21 @@ impl Reader<'_> {
 
     fn entry(&mut self, name: &str, value: &DeValue<'_>, line: usize) -> Result<(), SettingsError> {
         let inner = format!("{name}.");
-        let is_section = Key::ALL.iter().any(|key| key.name().starts_with(&inner));
-        match (Key::named(name), value) {
+        let is_section = SettingKey::ALL.iter().any(|key| key.name().starts_with(&inner));
+        match (SettingKey::named(name), value) {
             (Some(key), value) => self.assign(key, value, line),
+            // Dotted keys and sections are the same to TOML, so both forms arrive here as tables.
             (None, DeValue::Table(table)) if is_section => self.table(&inner, table),
-            (None, _) if is_section => {
-                Err(SettingsError::NotASection { file: self.file.to_owned(), line, section: name.to_owned() })
-            }
+            (None, _) if is_section => Err(SettingsError::NotASection {
+                file: self.file.to_owned(),
+                line,
+                section: name.to_owned(),
+            }),
             (None, _) => Err(self.unknown(name, line)),
         }
     }
 
-    fn assign(&mut self, key: Key, value: &DeValue<'_>, line: usize) -> Result<(), SettingsError> {
+    fn assign(&mut self, key: SettingKey, value: &DeValue<'_>, line: usize) -> Result<(), SettingsError> {
         let wrong = |wrong| SettingsError::WrongValue {
             place: format!("{}:{line}", crate::escape::printable_path(self.file)),
             key,
@@ -80,7 +97,7 @@ impl Reader<'_> {
     }
 
     fn unknown(&self, name: &str, line: usize) -> SettingsError {
-        let suggestion = suggest::closest(name, Key::ALL.map(Key::name));
+        let suggestion = suggest::closest(name, SettingKey::ALL.map(SettingKey::name));
         SettingsError::UnknownKey {
             file: self.file.to_owned(),
             line,
@@ -125,21 +142,36 @@ mod tests {
 
     #[test]
     fn values_of_every_kind_are_read() {
-        check("vault = \"web\"\ncolor = \"never\"", "1: vault = web; 2: color = never");
-        check("quota.bytes = \"1k\"\nquota.files = 0x10", "1: quota.bytes = 1024; 2: quota.files = 16");
+        check(
+            "vault = \"web\"\ncolor = \"never\"",
+            "1: vault = web; 2: color = never",
+        );
+        check(
+            "quota.bytes = \"1k\"\nquota.files = 0x10",
+            "1: quota.bytes = 1024; 2: quota.files = 16",
+        );
         check(
             "quota.bytes = 5\nquota.files = \"unlimited\"",
             "1: quota.bytes = 5; 2: quota.files = unlimited",
         );
-        check("search.enabled = false\nhome = \"/data\"", "1: search.enabled = false; 2: home = /data");
+        check(
+            "search.enabled = false\nhome = \"/data\"",
+            "1: search.enabled = false; 2: home = /data",
+        );
     }
 
     #[test]
     fn an_unknown_key_is_refused_with_its_line_and_a_suggestion() {
-        check("\nvalut = \"web\"", "avfs.toml:2: unknown key 'valut' [did you mean 'vault'?]");
+        check(
+            "\nvalut = \"web\"",
+            "avfs.toml:2: unknown key 'valut' [did you mean 'vault'?]",
+        );
         let misspelt = "avfs.toml:2: unknown key 'retention.al' [did you mean 'retention.all'?]";
         check("[retention]\nal = \"2d\"", misspelt);
-        check("hourly = \"2d\"", "avfs.toml:1: unknown key 'hourly' [did you mean 'retention.hourly'?]");
+        check(
+            "hourly = \"2d\"",
+            "avfs.toml:1: unknown key 'hourly' [did you mean 'retention.hourly'?]",
+        );
         let far = "avfs.toml:1: unknown key 'banana' [`avfs config show` lists the keys]";
         check("banana = 1", far);
         check("[banana]\nx = 1", far);
@@ -147,7 +179,10 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_refused_with_its_line_and_what_it_should_be() {
-        check("vault = 3", "avfs.toml:1: vault is the number 3, and should be a name in quotes");
+        check(
+            "vault = 3",
+            "avfs.toml:1: vault is the number 3, and should be a name in quotes",
+        );
         check(
             "search.enabled = \"yes\"",
             "avfs.toml:1: search.enabled is 'yes', and should be true or false",
@@ -172,16 +207,22 @@ mod tests {
             "home = \"data\"",
             "avfs.toml:1: home is 'data', and should be the full path of a directory, such as \"/data/avfs\"",
         );
-        check("vault.x = 3", "avfs.toml:1: vault is a table, and should be a name in quotes");
+        check(
+            "vault.x = 3",
+            "avfs.toml:1: vault is a table, and should be a name in quotes",
+        );
     }
 
     #[test]
-    fn rules_are_left_to_whoever_names_the_file() {
-        check("vault = \"web\"\n[rules]\nextends = \"full-access\"\nnonsense = 1", "1: vault = web");
+    fn rules_sections_are_ignored_unless_the_file_is_named() {
+        check(
+            "vault = \"web\"\n[rules]\nextends = \"full-access\"\nnonsense = 1",
+            "1: vault = web",
+        );
     }
 
     #[test]
-    fn what_is_no_toml_is_refused_with_its_line() {
+    fn invalid_toml_is_refused_with_its_line() {
         check("vault = \"a\"\nvault = \"b\"", "avfs.toml:2: duplicate key");
         let error = parse(Path::new("avfs.toml"), "\n\nvault = ").unwrap_err();
         assert!(error.to_string().starts_with("avfs.toml:3: "), "{error}");

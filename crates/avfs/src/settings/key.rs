@@ -1,4 +1,4 @@
-//! The keys of `avfs.toml`, and what a value of each may be.
+//! The keys of `avfs.toml`, and their possible values.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::terminal::DetachKeys;
 use crate::time::{parse_span, show_span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum SettingKey {
     Home,
     Vault,
     Color,
@@ -31,12 +31,13 @@ pub enum Key {
     RunTimeout,
     RunPids,
     RunDetachKeys,
+    ContainersRuntime,
     TasksIgnored,
 }
 
-/// What a value must be.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     Directory,
     Text,
     OneOf(&'static [&'static str]),
@@ -62,58 +63,60 @@ pub enum Value {
     Number(u64),
 }
 
-/// What was written is not what the key holds.
+/// The value does not have the type of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongValue {
     pub expected: String,
     pub found: String,
 }
 
-impl Key {
-    pub const ALL: [Key; 17] = [
-        Key::Home,
-        Key::Vault,
-        Key::Color,
-        Key::Wait,
-        Key::RetentionAll,
-        Key::RetentionHourly,
-        Key::RetentionDaily,
-        Key::RetentionDiskShare,
-        Key::SearchEnabled,
-        Key::QuotaBytes,
-        Key::QuotaFiles,
-        Key::MountTransport,
-        Key::RunMemory,
-        Key::RunTimeout,
-        Key::RunPids,
-        Key::RunDetachKeys,
-        Key::TasksIgnored,
+impl SettingKey {
+    pub const ALL: [SettingKey; 18] = [
+        SettingKey::Home,
+        SettingKey::Vault,
+        SettingKey::Color,
+        SettingKey::Wait,
+        SettingKey::RetentionAll,
+        SettingKey::RetentionHourly,
+        SettingKey::RetentionDaily,
+        SettingKey::RetentionDiskShare,
+        SettingKey::SearchEnabled,
+        SettingKey::QuotaBytes,
+        SettingKey::QuotaFiles,
+        SettingKey::MountTransport,
+        SettingKey::RunMemory,
+        SettingKey::RunTimeout,
+        SettingKey::RunPids,
+        SettingKey::RunDetachKeys,
+        SettingKey::ContainersRuntime,
+        SettingKey::TasksIgnored,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Key::Home => "home",
-            Key::Vault => "vault",
-            Key::Color => "color",
-            Key::Wait => "wait",
-            Key::RetentionAll => "retention.all",
-            Key::RetentionHourly => "retention.hourly",
-            Key::RetentionDaily => "retention.daily",
-            Key::RetentionDiskShare => "retention.disk_share",
-            Key::SearchEnabled => "search.enabled",
-            Key::QuotaBytes => "quota.bytes",
-            Key::QuotaFiles => "quota.files",
-            Key::MountTransport => "mount.transport",
-            Key::RunMemory => "run.memory",
-            Key::RunTimeout => "run.timeout",
-            Key::RunPids => "run.pids",
-            Key::RunDetachKeys => "run.detach_keys",
-            Key::TasksIgnored => "tasks.ignored",
+            SettingKey::Home => "home",
+            SettingKey::Vault => "vault",
+            SettingKey::Color => "color",
+            SettingKey::Wait => "wait",
+            SettingKey::RetentionAll => "retention.all",
+            SettingKey::RetentionHourly => "retention.hourly",
+            SettingKey::RetentionDaily => "retention.daily",
+            SettingKey::RetentionDiskShare => "retention.disk_share",
+            SettingKey::SearchEnabled => "search.enabled",
+            SettingKey::QuotaBytes => "quota.bytes",
+            SettingKey::QuotaFiles => "quota.files",
+            SettingKey::MountTransport => "mount.transport",
+            SettingKey::RunMemory => "run.memory",
+            SettingKey::RunTimeout => "run.timeout",
+            SettingKey::RunPids => "run.pids",
+            SettingKey::RunDetachKeys => "run.detach_keys",
+            SettingKey::ContainersRuntime => "containers.runtime",
+            SettingKey::TasksIgnored => "tasks.ignored",
         }
     }
 
-    pub fn named(name: &str) -> Option<Key> {
-        Key::ALL.into_iter().find(|key| key.name() == name)
+    pub fn named(name: &str) -> Option<SettingKey> {
+        SettingKey::ALL.into_iter().find(|key| key.name() == name)
     }
 
     /// The environment variable: `retention.all` is `AVFS_RETENTION_ALL`.
@@ -123,88 +126,102 @@ impl Key {
 
     pub fn about(self) -> &'static str {
         match self {
-            Key::Home => "where the store is; a project cannot set it",
-            Key::Vault => "the vault that commands work on",
-            Key::Color => "colour in the output",
-            Key::Wait => "how long to wait for a vault that another process has open",
-            Key::RetentionAll => "keep every automatic snapshot for this long",
-            Key::RetentionHourly => "then one an hour, up to this age",
-            Key::RetentionDaily => "then one a day, up to this age",
-            Key::RetentionDiskShare => "share of the disk that automatic snapshots may hold",
-            Key::SearchEnabled => "keep the full-text index of new vaults",
-            Key::QuotaBytes => "bytes that a new vault may hold",
-            Key::QuotaFiles => "files that a new vault may hold",
-            Key::MountTransport => "how requests of mounts come from the kernel",
-            Key::RunMemory => "memory for all processes of a run together; a project cannot set it",
-            Key::RunTimeout => "how long a run may take; a project cannot set it",
-            Key::RunPids => "how many processes a run may have at a time; a project cannot set it",
-            Key::RunDetachKeys => "the keys that leave a run and let it go on; a project cannot set it",
-            Key::TasksIgnored => "show and apply ignored files of tasks too",
+            SettingKey::Home => "where the store is; a project cannot set it",
+            SettingKey::Vault => "the vault that commands work on",
+            SettingKey::Color => "colour in the output",
+            SettingKey::Wait => "how long to wait for a vault that another process has open",
+            SettingKey::RetentionAll => "keep every automatic snapshot for this long",
+            SettingKey::RetentionHourly => "then one an hour, up to this age",
+            SettingKey::RetentionDaily => "then one a day, up to this age",
+            SettingKey::RetentionDiskShare => "share of the disk that automatic snapshots may use",
+            SettingKey::SearchEnabled => "maintain a full-text index for new vaults",
+            SettingKey::QuotaBytes => "bytes that a new vault may hold",
+            SettingKey::QuotaFiles => "entries (files, directories and links) that a new vault may hold",
+            SettingKey::MountTransport => "how the kernel sends the requests of a mount",
+            SettingKey::RunMemory => "memory for all processes of a run together; a project cannot set it",
+            SettingKey::RunTimeout => "how long a run may take; a project cannot set it",
+            SettingKey::RunPids => "how many processes a run may have at once; a project cannot set it",
+            SettingKey::RunDetachKeys => {
+                "the keys that detach from a run and let it continue; a project cannot set it"
+            }
+            SettingKey::ContainersRuntime => {
+                "what makes containers: runc, crun, or the path of a program like them; a project cannot set it"
+            }
+            SettingKey::TasksIgnored => "also show and apply ignored files of tasks",
         }
     }
 
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> ValueKind {
         match self {
-            Key::Home => Kind::Directory,
-            Key::Vault => Kind::Text,
-            Key::Color => Kind::OneOf(&["auto", "always", "never"]),
-            Key::Wait | Key::RetentionAll | Key::RetentionHourly | Key::RetentionDaily => Kind::Span,
-            Key::RetentionDiskShare => Kind::Share,
-            Key::SearchEnabled | Key::TasksIgnored => Kind::Switch,
-            Key::QuotaBytes => Kind::Bytes,
-            Key::QuotaFiles => Kind::Count,
-            Key::MountTransport => Kind::OneOf(&["auto", "device", "uring"]),
-            Key::RunMemory => Kind::Bytes,
-            Key::RunTimeout => Kind::Limit,
-            Key::RunPids => Kind::Count,
-            Key::RunDetachKeys => Kind::Keys,
+            SettingKey::Home => ValueKind::Directory,
+            SettingKey::Vault | SettingKey::ContainersRuntime => ValueKind::Text,
+            SettingKey::Color => ValueKind::OneOf(&["auto", "always", "never"]),
+            SettingKey::Wait
+            | SettingKey::RetentionAll
+            | SettingKey::RetentionHourly
+            | SettingKey::RetentionDaily => ValueKind::Span,
+            SettingKey::RetentionDiskShare => ValueKind::Share,
+            SettingKey::SearchEnabled | SettingKey::TasksIgnored => ValueKind::Switch,
+            SettingKey::QuotaBytes => ValueKind::Bytes,
+            SettingKey::QuotaFiles => ValueKind::Count,
+            SettingKey::MountTransport => ValueKind::OneOf(&["auto", "device", "uring"]),
+            SettingKey::RunMemory => ValueKind::Bytes,
+            SettingKey::RunTimeout => ValueKind::Limit,
+            SettingKey::RunPids => ValueKind::Count,
+            SettingKey::RunDetachKeys => ValueKind::Keys,
         }
     }
 
-    /// The value that nobody has to set; `None` where there is no limit or no choice.
+    /// The default value; `None` if there is no limit or no choice.
     pub fn default(self) -> Option<Value> {
         const DAY: u64 = 86_400;
         let days = |count| Some(Value::Span(Duration::from_secs(count * DAY)));
         match self {
-            Key::Home | Key::Vault | Key::QuotaBytes | Key::QuotaFiles => None,
-            Key::RunMemory | Key::RunTimeout => None,
-            Key::RunPids => Some(Value::Number(8192)),
-            Key::RunDetachKeys => Some(Value::Text(DetachKeys::USUAL.to_owned())),
-            Key::Color | Key::MountTransport => Some(Value::Text("auto".to_owned())),
-            Key::Wait => Some(Value::Span(Duration::from_secs(10))),
-            Key::RetentionAll => days(1),
-            Key::RetentionHourly => days(7),
-            Key::RetentionDaily => days(30),
-            Key::RetentionDiskShare => Some(Value::Share(0.1)),
-            Key::SearchEnabled => Some(Value::Switch(true)),
-            Key::TasksIgnored => Some(Value::Switch(false)),
+            SettingKey::Home | SettingKey::Vault | SettingKey::QuotaBytes | SettingKey::QuotaFiles => None,
+            SettingKey::RunMemory | SettingKey::RunTimeout | SettingKey::ContainersRuntime => None,
+            SettingKey::RunPids => Some(Value::Number(8192)),
+            SettingKey::RunDetachKeys => Some(Value::Text(DetachKeys::USUAL.to_owned())),
+            SettingKey::Color | SettingKey::MountTransport => Some(Value::Text("auto".to_owned())),
+            SettingKey::Wait => Some(Value::Span(Duration::from_secs(10))),
+            SettingKey::RetentionAll => days(1),
+            SettingKey::RetentionHourly => days(7),
+            SettingKey::RetentionDaily => days(30),
+            SettingKey::RetentionDiskShare => Some(Value::Share(0.1)),
+            SettingKey::SearchEnabled => Some(Value::Switch(true)),
+            SettingKey::TasksIgnored => Some(Value::Switch(false)),
         }
     }
 
-    /// Whether a project's file may set it. A project that someone else wrote must not lead the user's
-    /// vaults to another place, lift the limits of runs, or lock the user into one.
+    /// Whether a project's file may set it. A project by an unknown author must not redirect the user's
+    /// vaults, lift the limits of runs, start programs, or restrict the user to one vault.
     pub fn allowed_in_project(self) -> bool {
-        use Key::{Home, RunDetachKeys, RunMemory, RunPids, RunTimeout};
-        !matches!(self, Home | RunMemory | RunTimeout | RunPids | RunDetachKeys)
+        use SettingKey::{ContainersRuntime, Home, RunDetachKeys, RunMemory, RunPids, RunTimeout};
+        !matches!(
+            self,
+            Home | RunMemory | RunTimeout | RunPids | RunDetachKeys | ContainersRuntime
+        )
     }
 }
 
 /// Quotas can be lifted again by a later layer.
 const UNLIMITED: &str = "unlimited";
 
-impl Kind {
+impl ValueKind {
     /// Reads a value from a flag or a variable. `Ok(None)`: explicitly without a limit.
     pub fn read_text(self, raw: &OsStr) -> Result<Option<Value>, WrongValue> {
         let wrong = || self.wrong(format!("'{}'", printable_os(raw)));
         // A relative path is meant from the working directory here, and from nowhere in a file.
-        if self == Kind::Directory && !raw.is_empty() {
+        if self == ValueKind::Directory && !raw.is_empty() {
             return Ok(Some(Value::Directory(raw.into())));
         }
         let text = raw.to_str().ok_or_else(wrong)?;
         match self {
-            Kind::Switch => text.parse().map(|on| Some(Value::Switch(on))).map_err(|_| wrong()),
-            Kind::Share => text.parse().ok().and_then(share).map(Some).ok_or_else(wrong),
-            Kind::Count if text != UNLIMITED => {
+            ValueKind::Switch => text
+                .parse()
+                .map(|on| Some(Value::Switch(on)))
+                .map_err(|_| wrong()),
+            ValueKind::Share => text.parse().ok().and_then(share).map(Some).ok_or_else(wrong),
+            ValueKind::Count if text != UNLIMITED => {
                 text.parse().map(|n| Some(Value::Number(n))).map_err(|_| wrong())
             }
             _ => self.read_string(text).ok_or_else(wrong),
@@ -214,10 +231,14 @@ impl Kind {
     /// Reads a value from a file, where the type must be right as well.
     pub fn read_toml(self, value: &DeValue<'_>) -> Result<Option<Value>, WrongValue> {
         let read = match (self, value) {
-            (Kind::Switch, DeValue::Boolean(on)) => Some(Some(Value::Switch(*on))),
-            (Kind::Share, DeValue::Float(number)) => number.as_str().parse().ok().and_then(share).map(Some),
-            (Kind::Share, DeValue::Integer(number)) => number.as_str().parse().ok().and_then(share).map(Some),
-            (Kind::Count | Kind::Bytes, DeValue::Integer(number)) => whole_number(number).map(Some),
+            (ValueKind::Switch, DeValue::Boolean(on)) => Some(Some(Value::Switch(*on))),
+            (ValueKind::Share, DeValue::Float(number)) => {
+                number.as_str().parse().ok().and_then(share).map(Some)
+            }
+            (ValueKind::Share, DeValue::Integer(number)) => {
+                number.as_str().parse().ok().and_then(share).map(Some)
+            }
+            (ValueKind::Count | ValueKind::Bytes, DeValue::Integer(number)) => whole_number(number).map(Some),
             (_, DeValue::String(text)) => self.read_string(text),
             _ => None,
         };
@@ -227,20 +248,23 @@ impl Kind {
     /// The kinds that are written as a string, wherever they are written.
     fn read_string(self, text: &str) -> Option<Option<Value>> {
         match self {
-            Kind::Directory if text.starts_with('/') => Some(Some(Value::Directory(text.into()))),
-            Kind::Text if !text.is_empty() => Some(Some(Value::Text(text.to_owned()))),
-            Kind::OneOf(choices) if choices.contains(&text) => Some(Some(Value::Text(text.to_owned()))),
-            Kind::Span => parse_span(text).ok().map(|span| Some(Value::Span(span))),
-            Kind::Bytes | Kind::Count | Kind::Limit if text == UNLIMITED => Some(None),
-            Kind::Limit => parse_span(text).ok().map(|span| Some(Value::Span(span))),
-            Kind::Keys => DetachKeys::parse(text).map(|_| Some(Value::Text(text.to_owned()))),
-            Kind::Bytes => parse_size(text).ok().map(|bytes| Some(Value::Number(bytes))),
+            ValueKind::Directory if text.starts_with('/') => Some(Some(Value::Directory(text.into()))),
+            ValueKind::Text if !text.is_empty() => Some(Some(Value::Text(text.to_owned()))),
+            ValueKind::OneOf(choices) if choices.contains(&text) => Some(Some(Value::Text(text.to_owned()))),
+            ValueKind::Span => parse_span(text).ok().map(|span| Some(Value::Span(span))),
+            ValueKind::Bytes | ValueKind::Count | ValueKind::Limit if text == UNLIMITED => Some(None),
+            ValueKind::Limit => parse_span(text).ok().map(|span| Some(Value::Span(span))),
+            ValueKind::Keys => DetachKeys::parse(text).map(|_| Some(Value::Text(text.to_owned()))),
+            ValueKind::Bytes => parse_size(text).ok().map(|bytes| Some(Value::Number(bytes))),
             _ => None,
         }
     }
 
     fn wrong(self, found: String) -> WrongValue {
-        WrongValue { expected: self.to_string(), found }
+        WrongValue {
+            expected: self.to_string(),
+            found,
+        }
     }
 }
 
@@ -249,7 +273,9 @@ fn share(number: f64) -> Option<Value> {
 }
 
 fn whole_number(number: &toml::de::DeInteger<'_>) -> Option<Value> {
-    u64::from_str_radix(number.as_str(), number.radix()).ok().map(Value::Number)
+    u64::from_str_radix(number.as_str(), number.radix())
+        .ok()
+        .map(Value::Number)
 }
 
 fn describe(value: &DeValue<'_>) -> String {
@@ -264,20 +290,20 @@ fn describe(value: &DeValue<'_>) -> String {
     }
 }
 
-/// What a value of this kind looks like, for error messages.
-impl fmt::Display for Kind {
+/// A description of values of this kind, for error messages.
+impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Directory => f.write_str("the full path of a directory, such as \"/data/avfs\""),
-            Kind::Text => f.write_str("a name in quotes"),
-            Kind::OneOf(choices) => write!(f, "one of \"{}\"", choices.join("\", \"")),
-            Kind::Span => f.write_str("a length of time, such as \"12h\" or \"7d\""),
-            Kind::Share => f.write_str("a number from 0 to 1, such as 0.1"),
-            Kind::Switch => f.write_str("true or false"),
-            Kind::Bytes => f.write_str("a size, such as \"10G\", or \"unlimited\""),
-            Kind::Count => f.write_str("a whole number, or \"unlimited\""),
-            Kind::Limit => f.write_str("a length of time, such as \"30m\", or \"unlimited\""),
-            Kind::Keys => {
+            ValueKind::Directory => f.write_str("the full path of a directory, such as \"/data/avfs\""),
+            ValueKind::Text => f.write_str("a name in quotes"),
+            ValueKind::OneOf(choices) => write!(f, "one of \"{}\"", choices.join("\", \"")),
+            ValueKind::Span => f.write_str("a length of time, such as \"12h\" or \"7d\""),
+            ValueKind::Share => f.write_str("a number from 0 to 1, such as 0.1"),
+            ValueKind::Switch => f.write_str("true or false"),
+            ValueKind::Bytes => f.write_str("a size, such as \"10G\", or \"unlimited\""),
+            ValueKind::Count => f.write_str("a whole number, or \"unlimited\""),
+            ValueKind::Limit => f.write_str("a length of time, such as \"30m\", or \"unlimited\""),
+            ValueKind::Keys => {
                 f.write_str("keys with spaces between them, such as \"ctrl-p ctrl-q\", or \"none\"")
             }
         }
@@ -316,33 +342,36 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_text(kind: Kind, text: &str, expected: Result<Option<Value>, &str>) {
+    fn check_text(kind: ValueKind, text: &str, expected: Result<Option<Value>, &str>) {
         let read = kind.read_text(OsStr::new(text)).map_err(|wrong| wrong.found);
         assert_eq!(read, expected.map_err(str::to_owned));
     }
 
     #[test]
     fn a_variable_is_read_by_its_kind() {
-        check_text(Kind::Switch, "false", Ok(Some(Value::Switch(false))));
-        check_text(Kind::Switch, "no", Err("'no'"));
-        check_text(Kind::Share, "0.25", Ok(Some(Value::Share(0.25))));
-        check_text(Kind::Share, "1.5", Err("'1.5'"));
-        check_text(Kind::Share, "NaN", Err("'NaN'"));
-        check_text(Kind::Bytes, "1k", Ok(Some(Value::Number(1024))));
-        check_text(Kind::Bytes, "unlimited", Ok(None));
-        check_text(Kind::Count, "7", Ok(Some(Value::Number(7))));
-        check_text(Kind::Count, "unlimited", Ok(None));
-        check_text(Kind::Count, "7k", Err("'7k'"));
-        check_text(Kind::OneOf(&["a"]), "b", Err("'b'"));
-        check_text(Kind::Text, "web", Ok(Some(Value::Text("web".to_owned()))));
+        check_text(ValueKind::Switch, "false", Ok(Some(Value::Switch(false))));
+        check_text(ValueKind::Switch, "no", Err("'no'"));
+        check_text(ValueKind::Share, "0.25", Ok(Some(Value::Share(0.25))));
+        check_text(ValueKind::Share, "1.5", Err("'1.5'"));
+        check_text(ValueKind::Share, "NaN", Err("'NaN'"));
+        check_text(ValueKind::Bytes, "1k", Ok(Some(Value::Number(1024))));
+        check_text(ValueKind::Bytes, "unlimited", Ok(None));
+        check_text(ValueKind::Count, "7", Ok(Some(Value::Number(7))));
+        check_text(ValueKind::Count, "unlimited", Ok(None));
+        check_text(ValueKind::Count, "7k", Err("'7k'"));
+        check_text(ValueKind::OneOf(&["a"]), "b", Err("'b'"));
+        check_text(ValueKind::Text, "web", Ok(Some(Value::Text("web".to_owned()))));
     }
 
     #[test]
     fn names_and_variables_are_unique_and_read_back() {
-        for key in Key::ALL {
-            assert_eq!(Key::named(key.name()), Some(key));
+        for key in SettingKey::ALL {
+            assert_eq!(SettingKey::named(key.name()), Some(key));
         }
-        assert_eq!(Key::RetentionDiskShare.variable(), "AVFS_RETENTION_DISK_SHARE");
+        assert_eq!(
+            SettingKey::RetentionDiskShare.variable(),
+            "AVFS_RETENTION_DISK_SHARE"
+        );
     }
 
     #[test]
@@ -350,7 +379,12 @@ mod tests {
         let page = include_str!("../../../../docs/cli.md");
         let rows = page.lines().filter(|line| line.starts_with("| `"));
         let cells = rows.map(|row| row.split(" | ").collect::<Vec<_>>());
-        let documented: Vec<_> = cells.map(|cells| format!("{} | {}", cells[0], cells[2])).collect();
-        assert_eq!(documented, Key::ALL.map(|key| format!("| `{}` | {} |", key.name(), key.about())));
+        let documented: Vec<_> = cells
+            .map(|cells| format!("{} | {}", cells[0], cells[2]))
+            .collect();
+        assert_eq!(
+            documented,
+            SettingKey::ALL.map(|key| format!("| `{}` | {} |", key.name(), key.about()))
+        );
     }
 }

@@ -25,7 +25,7 @@ impl Raw {
 
     /// For a while: others have the terminal.
     pub(super) fn leave(&mut self) -> io::Result<()> {
-        // What was written is shown first.
+        // Pending output is displayed first.
         Ok(tcsetattr(io::stdin(), OptionalActions::Drain, &self.usual)?)
     }
 }

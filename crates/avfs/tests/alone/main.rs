@@ -1,6 +1,10 @@
-//! What programs do in a mount, and what goes wrong around it, once more in mounts with `--alone`: nothing may be
-//! different, except that there is no other mount beside one (`only.rs`).
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail where it stands")]
+//! Programs in a mount, and faults around it, again with mounts with `--alone`: nothing may differ, except
+//! that a second mount is refused (`only.rs`).
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail where it stands"
+)]
 #![allow(dead_code, reason = "what tests share is used in part")]
 
 #[path = "../mount/archives.rs"]
@@ -43,5 +47,5 @@ mod suites;
 #[path = "../mount_faults/writers.rs"]
 mod writers;
 
-/// What is said of a mount where nothing else is.
+/// Flags of a mount in a test that sets none itself.
 const MOUNT_FLAGS: &[&str] = &["--alone"];

@@ -10,7 +10,10 @@ fn refused(ground: &Ground, words: &[&str]) -> (i32, String) {
     let ended = ground.ended(&[&["--json"], words].concat());
     let said: serde_json::Value = serde_json::from_slice(&ended.out)
         .unwrap_or_else(|_| panic!("{words:?}: {} {}", ended.status, ended.err));
-    (ended.status.code().unwrap(), said["error"]["code"].as_str().unwrap_or_default().to_owned())
+    (
+        ended.status.code().unwrap(),
+        said["error"]["code"].as_str().unwrap_or_default().to_owned(),
+    )
 }
 
 #[test]
@@ -25,8 +28,14 @@ fn nothing_else_is_mounted_beside_it_and_commands_work() {
     assert_eq!(refused(&ground, &["mount", "work", &other]), alone);
     assert_eq!(refused(&ground, &["mount", "work", &other, "--alone"]), alone);
     assert_eq!(refused(&ground, &["mount", "work", &other, "--read-only"]), alone);
-    assert!(!is_mounted(&ground.path("other")), "who was refused leaves nothing behind");
-    for words in [&["exec", "--vault", "work", "--", "true"][..], &["session", "start", "--vault", "work"]] {
+    assert!(
+        !is_mounted(&ground.path("other")),
+        "who was refused leaves nothing behind"
+    );
+    for words in [
+        &["exec", "--vault", "work", "--", "true"][..],
+        &["session", "start", "--vault", "work"],
+    ] {
         assert_eq!(refused(&ground, words), alone, "{words:?}");
     }
     assert_eq!(fs::read_to_string(mount.path("file")).unwrap(), "before\n");
@@ -52,13 +61,19 @@ fn it_is_refused_beside_others_and_with_rules_that_are_asked_at_open() {
     let mount = ground.mount_with("work", "place", &[]);
     fs::create_dir(ground.path("other")).unwrap();
     let other = ground.path("other").display().to_string();
-    assert_eq!(refused(&ground, &["mount", "work", &other, "--alone"]), (5, "not-alone".into()));
+    assert_eq!(
+        refused(&ground, &["mount", "work", &other, "--alone"]),
+        (5, "not-alone".into())
+    );
     ground.unmount(mount);
     let rules = ["--rule", "/**=write", "--rule", "/docs/**=read"];
     let words = [&["mount", "work", &other, "--alone"][..], &rules].concat();
     assert_eq!(refused(&ground, &words), (2, "rule-needs-open".into()));
     assert!(!is_mounted(&ground.path("other")));
-    assert_eq!(refused(&ground, &["mount", "work", &other, "--alone", "--at", "@"]).0, 2);
+    assert_eq!(
+        refused(&ground, &["mount", "work", &other, "--alone", "--at", "@"]).0,
+        2
+    );
 }
 
 #[test]
@@ -72,13 +87,32 @@ fn what_rules_hide_is_not_there_and_stays_so_when_they_change() {
     let opened = fs::File::open(mount.path("open")).unwrap();
     fs::write(mount.path("open"), "written").unwrap();
     let dir = mount.dir.display().to_string();
-    let stricter = ["rules", "apply", &dir, "--rule", "/**=write", "--rule", "/open=read"];
+    let stricter = [
+        "rules",
+        "apply",
+        &dir,
+        "--rule",
+        "/**=write",
+        "--rule",
+        "/open=read",
+    ];
     assert_eq!(refused(&ground, &stricter), (2, "rule-needs-open".into()));
-    ground.avfs(&["rules", "apply", &dir, "--rule", "/**=write", "--rule", "/open=none"]);
+    ground.avfs(&[
+        "rules",
+        "apply",
+        &dir,
+        "--rule",
+        "/**=write",
+        "--rule",
+        "/open=none",
+    ]);
     assert!(!mount.path("open").exists());
     assert_eq!(fs::read_to_string(mount.path("secret")).unwrap(), "hidden\n");
     let read = std::io::read_to_string(opened);
-    assert!(read.is_err(), "what was opened before obeys as well: {read:?}");
+    assert!(
+        read.is_err(),
+        "files that were opened before obey as well: {read:?}"
+    );
 }
 
 #[test]
@@ -86,7 +120,9 @@ fn the_mounts_of_its_vault_are_free_again_when_its_server_is_killed() {
     let ground = Ground::with_vault("work");
     let mount = ground.mount("work", "place");
     fs::write(mount.path("file"), "synced").unwrap();
-    fs::File::open(mount.path("file")).and_then(|file| file.sync_all()).unwrap();
+    fs::File::open(mount.path("file"))
+        .and_then(|file| file.sync_all())
+        .unwrap();
     mount.kill_server();
     let again = ground.mount_with("work", "place", &[]);
     assert_eq!(fs::read_to_string(again.path("file")).unwrap(), "synced");

@@ -36,6 +36,7 @@ fn config_show_says_where_each_value_comes_from() {
     run.timeout           unlimited   default
     run.pids              8192        default
     run.detach_keys       ctrl-\\ d   default
+    containers.runtime    -           default
     tasks.ignored         false       default
     --- talk
     ");
@@ -46,16 +47,26 @@ fn config_show_in_json_carries_types_and_sources() {
     let sandbox = Sandbox::new();
     sandbox.project_file("retention.disk_share = 0.5\n");
     let object = sandbox.object("config show --json");
-    assert_eq!(object["schema_version"], 1);
+    assert_eq!(object["schema_version"], 2);
     assert_eq!(object["kind"], "config");
     let find = |key: &str| {
         let settings = object["settings"].as_array().unwrap();
-        settings.iter().find(|setting| setting["key"] == key).unwrap().clone()
+        settings
+            .iter()
+            .find(|setting| setting["key"] == key)
+            .unwrap()
+            .clone()
     };
     let share = find("retention.disk_share");
     assert_eq!(share["value"], 0.5);
-    assert_eq!((&share["source"], &share["line"]), (&"project-file".into(), &1.into()));
-    assert_eq!(share["file"], sandbox.path("project/avfs.toml").display().to_string());
+    assert_eq!(
+        (&share["source"], &share["line"]),
+        (&"project-file".into(), &1.into())
+    );
+    assert_eq!(
+        share["file"],
+        sandbox.path("project/avfs.toml").display().to_string()
+    );
     assert_eq!(find("quota.bytes")["value"], serde_json::Value::Null);
     assert_eq!(object["files"].as_array().unwrap().len(), 1);
 }
@@ -64,10 +75,14 @@ fn config_show_in_json_carries_types_and_sources() {
 fn a_home_that_is_not_utf8_is_carried_without_loss() {
     let sandbox = Sandbox::new();
     let mut avfs = sandbox.avfs();
-    avfs.args(["config", "show", "--json"]).env("AVFS_HOME", OsStr::from_bytes(b"/data/\xff"));
+    avfs.args(["config", "show", "--json"])
+        .env("AVFS_HOME", OsStr::from_bytes(b"/data/\xff"));
     let object: serde_json::Value = serde_json::from_slice(&avfs.output().unwrap().stdout).unwrap();
     let home = &object["settings"][0];
-    assert_eq!((&home["key"], &home["value"]), (&"home".into(), &"/data/\\xff".into()));
+    assert_eq!(
+        (&home["key"], &home["value"]),
+        (&"home".into(), &"/data/\\xff".into())
+    );
     assert_eq!(home["value_bytes_hex"], "2f646174612fff");
 }
 
@@ -85,7 +100,7 @@ fn an_unknown_key_is_an_error_with_file_line_and_suggestion() {
     assert_snapshot!(sandbox.run("config show --json"), @r#"
     status 2
     --- data
-    {"schema_version":1,"kind":"error","error":{"code":"config-unknown-key","message":"ROOT/project/avfs.toml:2: unknown key 'retention.hurly'","hint":"did you mean 'retention.hourly'?"}}
+    {"schema_version":2,"kind":"error","error":{"code":"config-unknown-key","message":"ROOT/project/avfs.toml:2: unknown key 'retention.hurly'","hint":"did you mean 'retention.hourly'?"}}
     --- talk
     "#);
 }

@@ -1,5 +1,6 @@
-//! Differences, and patches that other tools take.
+//! Differences, and patches that other tools accept.
 
+use avfs_testkit::TestEnv;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -13,7 +14,12 @@ const OLD: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
 /// A vault with a checkpoint and every kind of change since.
 fn changed(sandbox: &Sandbox) -> Vault {
-    let files = [("keep", "same\n"), ("src/edit", OLD), ("gone", "bye\n"), ("old-name", "moved\n")];
+    let files = [
+        ("keep", "same\n"),
+        ("src/edit", OLD),
+        ("gone", "bye\n"),
+        ("old-name", "moved\n"),
+    ];
     let vault = sandbox.seed("web", &files);
     sandbox.run("checkpoint save v1");
     write(&vault, "src/edit", OLD.replace('5', "five").trim_end().as_bytes());
@@ -77,7 +83,11 @@ fn differences_are_listed_counted_and_shown() {
     \ No newline at end of file
     --- talk
     ");
-    assert!(sandbox.run("diff --color always").contains("\u{1b}[32madded   \u{1b}[0m  added"));
+    assert!(
+        sandbox
+            .run("diff --color always")
+            .contains("\u{1b}[32madded   \u{1b}[0m  added")
+    );
 }
 
 #[test]
@@ -86,15 +96,30 @@ fn a_diff_in_json_names_both_states_and_every_change() {
     let vault = changed(&sandbox);
     let diff = sandbox.object("diff --stat --json");
     assert_eq!(diff["kind"], "diff");
-    assert_eq!(diff["from"]["snapshot"], vault.checkpoint("v1").unwrap().snapshot.to_string());
+    assert_eq!(
+        diff["from"]["snapshot"],
+        vault.checkpoint("v1").unwrap().snapshot.to_string()
+    );
     assert_eq!(diff["to"]["vault"], "web");
     let changes = diff["changes"].as_array().unwrap();
-    let renamed = changes.iter().find(|change| change["status"] == "renamed").unwrap();
-    assert_eq!((&renamed["path"], &renamed["old_path"]), (&"/new-name".into(), &"/old-name".into()));
-    let edit = changes.iter().find(|change| change["path"] == "/src/edit").unwrap();
+    let renamed = changes
+        .iter()
+        .find(|change| change["status"] == "renamed")
+        .unwrap();
+    assert_eq!(
+        (&renamed["path"], &renamed["old_path"]),
+        (&"/new-name".into(), &"/old-name".into())
+    );
+    let edit = changes
+        .iter()
+        .find(|change| change["path"] == "/src/edit")
+        .unwrap();
     assert_eq!((&edit["insertions"], &edit["deletions"]), (&2.into(), &2.into()));
     let patch = sandbox.object("diff --patch --json");
-    assert_eq!(patch["patch"].as_str().unwrap().as_bytes(), sandbox.data("diff --patch"));
+    assert_eq!(
+        patch["patch"].as_str().unwrap().as_bytes(),
+        sandbox.data("diff --patch")
+    );
 }
 
 #[test]
@@ -111,7 +136,10 @@ fn without_a_checkpoint_the_fork_base_or_the_beginning_is_compared() {
     let sandbox = Sandbox::new();
     let vault = sandbox.seed("web", &[("a", "1")]);
     assert_eq!(sandbox.data("diff"), b"added  a\n");
-    let fork = vault.fork(&[agentvfs::VaultName::new("fix").unwrap()]).unwrap().remove(0);
+    let fork = vault
+        .fork(&[agentvfs::VaultName::new("fix").unwrap()])
+        .unwrap()
+        .remove(0);
     write(&fork, "b", b"2");
     assert_eq!(sandbox.data("diff --vault fix"), b"added  b\n");
     assert_eq!(sandbox.data("diff web: fix:"), b"added  b\n");
@@ -138,10 +166,17 @@ fn check_applies(old: &agentvfs::TreeReader, new: &agentvfs::TreeReader, patch: 
     std::fs::write(patch_file.path(), patch).unwrap();
     let mut command = Command::new(tool[0]);
     // Without a repository above, `git apply` works on plain directories.
-    command.args(&tool[1..]).current_dir(copy.path()).env("GIT_CEILING_DIRECTORIES", "/");
+    command
+        .args(&tool[1..])
+        .current_dir(copy.path())
+        .env("GIT_CEILING_DIRECTORIES", "/");
     command.stdin(Stdio::from(std::fs::File::open(patch_file.path()).unwrap()));
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{tool:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{tool:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert_eq!(on_disk(copy.path()), contents(new), "{tool:?}");
 }
 
@@ -178,7 +213,7 @@ fn a_patch_applies_with_git_and_with_patch() {
 }
 
 #[test]
-fn what_a_patch_cannot_hold_is_told() {
+fn changes_that_a_patch_cannot_express_are_reported() {
     let sandbox = Sandbox::new();
     let vault = sandbox.seed("web", &[]);
     let open = vault.begin().unwrap();
@@ -188,7 +223,7 @@ fn what_a_patch_cannot_hold_is_told() {
     status 0
     --- data
     --- talk
-    warning: /empty differs in a way that a patch cannot hold
+    warning: /empty differs in a way that a patch cannot represent
     ");
 }
 
@@ -215,7 +250,10 @@ fn changed_words_are_marked_in_their_lines() {
     --- talk
     ");
     let colored = sandbox.run("diff --patch --color always");
-    assert!(colored.contains("\u{1b}[32mport = \u{1b}[0m\u{1b}[7m\u{1b}[32m8080\u{1b}[0m"), "{colored:?}");
+    assert!(
+        colored.contains("\u{1b}[32mport = \u{1b}[0m\u{1b}[7m\u{1b}[32m8080\u{1b}[0m"),
+        "{colored:?}"
+    );
 }
 
 #[test]
@@ -224,18 +262,31 @@ fn hunks_are_numbered_if_asked() {
     edited(&sandbox);
     let numbered = sandbox.run("diff --patch --hunk-numbers");
     assert!(numbered.contains("@@ -1,3 +1,4 @@ hunk 1\n"), "{numbered}");
-    assert!(sandbox.object("diff --patch --hunk-numbers --json")["patch"].to_string().contains("@@ hunk 1"));
+    assert!(
+        sandbox.object("diff --patch --hunk-numbers --json")["patch"]
+            .to_string()
+            .contains("@@ hunk 1")
+    );
     assert!(!sandbox.run("diff --patch").contains("hunk"));
     assert_eq!(sandbox.bad("diff --hunk-numbers"), (2, "usage".to_owned()));
 }
 
-/// Runs a line on a terminal with a pager, and returns what reached the terminal.
+/// Runs a line on a terminal with a pager, and returns the output on the terminal.
 fn paged(sandbox: &Sandbox, line: &str, pager: &str) -> String {
     let mut script = Command::new("script");
     let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
-    script.args(["-qec", &format!("{program} {line}"), "/dev/null"]).stdin(Stdio::null());
-    script.env_clear().env("HOME", sandbox.path("home")).env("PATH", "/usr/bin:/bin").current_dir("/");
-    let output = script.env("TERM", "xterm").env("AVFS_PAGER", pager).output().unwrap();
+    script
+        .args(["-qec", &format!("{program} {line}"), "/dev/null"])
+        .stdin(Stdio::null());
+    script
+        .env_clear()
+        .envs(&TestEnv::of_home(sandbox.path("home")).with_programs())
+        .current_dir("/");
+    let output = script
+        .env("TERM", "xterm")
+        .env("AVFS_PAGER", pager)
+        .output()
+        .unwrap();
     String::from_utf8_lossy(&output.stdout).replace('\r', "")
 }
 
@@ -243,12 +294,19 @@ fn paged(sandbox: &Sandbox, line: &str, pager: &str) -> String {
 fn on_a_terminal_a_pager_shows_the_differences() {
     let sandbox = Sandbox::new();
     edited(&sandbox);
-    assert_eq!(paged(&sandbox, "diff", "tr a-z A-Z").trim(), "\u{1b}[33MMODIFIED\u{1b}[0M  CONF");
+    assert_eq!(
+        paged(&sandbox, "diff", "tr a-z A-Z").trim(),
+        "\u{1b}[33MMODIFIED\u{1b}[0M  CONF"
+    );
     assert!(paged(&sandbox, "diff --patch", "cat; echo over").ends_with("over\n"));
     assert!(paged(&sandbox, "diff --patch --color never", "cat -").contains("@@ hunk 1\n"));
     assert!(!paged(&sandbox, "diff --no-pager", "echo paged").contains("paged"));
     assert!(!paged(&sandbox, "diff --json", "echo paged").contains("paged"));
-    assert_eq!(paged(&sandbox, "diff --exit-code --patch; echo $?", "true"), "1\n", "leaving is no error");
+    assert_eq!(
+        paged(&sandbox, "diff --exit-code --patch; echo $?", "true"),
+        "1\n",
+        "leaving is no error"
+    );
 }
 
 #[test]
@@ -257,5 +315,8 @@ fn what_is_said_while_a_pager_runs_comes_behind_it() {
     edited(&sandbox);
     sandbox.good("mkdir empty");
     let shown = paged(&sandbox, "diff --patch --color never", "cat -; echo over");
-    assert!(shown.ends_with("over\nwarning: /empty differs in a way that a patch cannot hold\n"), "{shown}");
+    assert!(
+        shown.ends_with("over\nwarning: /empty differs in a way that a patch cannot represent\n"),
+        "{shown}"
+    );
 }

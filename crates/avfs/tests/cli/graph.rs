@@ -48,7 +48,13 @@ fn forks_restores_and_merges_are_drawn() {
     assert_eq!(graph["vaults"].as_array().unwrap().len(), 4);
     assert_eq!(graph["vaults"][1]["parent"], "web");
     let merge = &graph["entries"][1];
-    assert_eq!((merge["vault"].as_str(), merge["parents"].as_array().unwrap().len()), (Some("web"), 2));
+    assert_eq!(
+        (
+            merge["vault"].as_str(),
+            merge["parents"].as_array().unwrap().len()
+        ),
+        (Some("web"), 2)
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Promises of the documentation that a test can keep.
 
+use avfs_testkit::TestEnv;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,20 +12,35 @@ fn the_completion_script_for_bash_is_valid() {
     let script = sandbox.path("avfs.bash");
     let output = sandbox.avfs().args(["completions", "bash"]).output().unwrap();
     std::fs::write(&script, output.stdout).unwrap();
-    assert!(Command::new("bash").arg("-n").arg(&script).status().unwrap().success());
+    assert!(
+        Command::new("bash")
+            .arg("-n")
+            .arg(&script)
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 #[test]
 fn every_shell_has_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        Sandbox::new().avfs().args(["completions", shell]).assert().success();
+        Sandbox::new()
+            .avfs()
+            .args(["completions", shell])
+            .assert()
+            .success();
     }
 }
 
 /// All files below a directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    let entries = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] })
+        .collect()
 }
 
 #[test]
@@ -35,36 +51,56 @@ fn every_kind_of_object_is_documented() {
     for file in files(&house.join("src/commands")) {
         let source = std::fs::read_to_string(&file).unwrap();
         for call in source.split(".object(").skip(1) {
-            let Some(kind) = call.trim_start().strip_prefix('"').and_then(|text| text.split('"').next())
+            let Some(kind) = call
+                .trim_start()
+                .strip_prefix('"')
+                .and_then(|text| text.split('"').next())
             else {
                 continue;
             };
-            assert!(page.contains(&format!("`{kind}`")), "{kind} of {}", file.display());
+            assert!(
+                page.contains(&format!("`{kind}`")),
+                "{kind} of {}",
+                file.display()
+            );
             kinds += 1;
         }
     }
     assert!(kinds > 30, "{kinds}");
 }
 
-/// What a real bash completes at the end of each line, with the store of the sandbox.
+/// The completions of a real bash at the end of each line, with the store of the sandbox.
 fn completed(sandbox: &Sandbox, lines: &[&str]) -> Vec<String> {
-    let bin = assert_cmd::cargo::cargo_bin!("avfs").parent().unwrap().display().to_string();
+    let bin = assert_cmd::cargo::cargo_bin!("avfs")
+        .parent()
+        .unwrap()
+        .display()
+        .to_string();
     let mut script = format!("export PATH={bin}:$PATH\nsource <(avfs completions bash)\n");
     script.push_str(
         "try() { COMP_WORDS=(avfs \"$@\"); COMP_CWORD=$#; COMP_TYPE=9; COMPREPLY=()
         _clap_complete_avfs avfs \"${@: -1}\" \"${COMP_WORDS[$(($# - 1))]}\"; echo \"${COMPREPLY[*]}\"; }\n",
     );
-    lines.iter().for_each(|line| script.push_str(&format!("try {line}\n")));
+    lines
+        .iter()
+        .for_each(|line| script.push_str(&format!("try {line}\n")));
     let mut bash = std::process::Command::new("bash");
-    bash.args(["--norc", "-c", &script]).env_clear().env("HOME", sandbox.path("home"));
-    bash.env("AVFS_HOME", sandbox.store()).env("PATH", "/usr/bin:/bin").current_dir(sandbox.path("."));
+    bash.args(["--norc", "-c", &script]).env_clear();
+    let environment = TestEnv::of_home(sandbox.path("home"))
+        .with_programs()
+        .with_store(sandbox.store());
+    bash.envs(&environment).current_dir(sandbox.path("."));
     let output = bash.output().unwrap();
     assert!(
         output.status.success() && output.stderr.is_empty(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -86,7 +122,16 @@ fn bash_completes_names_that_are_in_the_store() {
             "--home /nowhere vault use w",
         ],
     );
-    let expected = ["review", "web workshop", "workshop", "workshop", "before-lunch", "", "claude", ""];
+    let expected = [
+        "review",
+        "web workshop",
+        "workshop",
+        "workshop",
+        "before-lunch",
+        "",
+        "claude",
+        "",
+    ];
     assert_eq!(found, expected);
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use agentvfs::apply::{Application, ApplyOptions, Moment, Selection, Watch};
+use agentvfs::apply::{Application, ApplyOptions, ApplyWatch, Moment, Selection};
 use agentvfs::{NewTask, Store, TaskName, TreePath};
 use avfs_testkit::{TestChild, child_task, crash};
 
@@ -12,7 +12,7 @@ use crate::sandbox::Sandbox;
 /// Crashes in the middle of the directory.
 struct EndsAt(Moment);
 
-impl Watch for EndsAt {
+impl ApplyWatch for EndsAt {
     fn passed(&self, moment: Moment) {
         if moment == self.0 {
             crash();
@@ -22,12 +22,21 @@ impl Watch for EndsAt {
 
 #[test]
 fn child_that_applies() {
-    let Some((place, script)) = child_task() else { return };
-    let moment = if script == "moved" { Moment::Moved(1) } else { Moment::Done };
+    let Some((place, script)) = child_task() else {
+        return;
+    };
+    let moment = if script == "moved" {
+        Moment::Moved(1)
+    } else {
+        Moment::Done
+    };
     let store = Store::open(&place).unwrap();
-    let task = store.tasks().unwrap().remove(0);
+    let task = store.tasks().list().unwrap().remove(0);
     let (base, head) = (task.base().unwrap(), task.head().unwrap());
-    let options = ApplyOptions { task: Some(task.vault_name().clone()), ..ApplyOptions::default() };
+    let options = ApplyOptions {
+        task: Some(task.vault_name().clone()),
+        ..ApplyOptions::default()
+    };
     let plan = Application::plan(&store, base, head, task.root(), &Selection::default(), &options).unwrap();
     plan.carry_out_watched(&EndsAt(moment)).unwrap();
 }
@@ -39,8 +48,16 @@ fn project(sandbox: &Sandbox) -> PathBuf {
     fs::write(root.join("b"), "old\n").unwrap();
     let project = Store::open(&sandbox.store()).unwrap().project(&root).unwrap();
     for (name, text) in [("fix", "new\n"), ("other", "another\n")] {
-        let command = if name == "fix" { "workspace".to_owned() } else { String::new() };
-        let new = NewTask { name: Some(TaskName::new(name).unwrap()), command, ..NewTask::default() };
+        let command = if name == "fix" {
+            "workspace".to_owned()
+        } else {
+            String::new()
+        };
+        let new = NewTask {
+            name: Some(TaskName::new(name).unwrap()),
+            command,
+            ..NewTask::default()
+        };
         let open = project.new_task(&new).unwrap().vault().begin().unwrap();
         for file in ["a", "b"] {
             let path = TreePath::parse(file.as_bytes()).unwrap();
@@ -58,7 +75,7 @@ fn kill_an_apply(sandbox: &Sandbox, moment: &str) {
     assert!(!child.kill().finished_before, "it ended itself as a crash would");
 }
 
-/// Files of the project, with what waits beside them.
+/// Files of the project, including temporary ones beside them.
 fn files(root: &std::path::Path) -> Vec<(String, String)> {
     let read = |entry: fs::DirEntry| {
         let text = fs::read_to_string(entry.path()).unwrap();
@@ -83,7 +100,7 @@ fn every_command_about_tasks_takes_it_back_and_says_so() {
         "sync fix",
         "fork 1 --task fix",
         "compare fix other",
-        "setup show",
+        "project setup show",
         "run -- true",
         "workspace list",
         "workspace status fix",
@@ -100,7 +117,7 @@ fn every_command_about_tasks_takes_it_back_and_says_so() {
         assert_ne!(files(&root), before, "it was half done");
         let told = sandbox.run(line);
         assert_eq!(files(&root), before, "{line}: {told}");
-        let says = told.contains("warning: apply 1 was interrupted, and was taken back\n");
+        let says = told.contains("warning: apply 1 was interrupted and has been rolled back\n");
         assert_eq!(says, !line.contains("--json"), "{line}: {told}");
         assert!(!sandbox.run(line).contains("interrupted"), "{line}");
     }
@@ -112,7 +129,10 @@ fn one_that_was_all_but_recorded_is_finished() {
     let root = project(&sandbox);
     kill_an_apply(&sandbox, "done");
     let told = sandbox.run("tasks");
-    assert!(told.contains("warning: apply 1 was interrupted when all was done\n"), "{told}");
+    assert!(
+        told.contains("warning: apply 1 was interrupted when all was done\n"),
+        "{told}"
+    );
     assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "new\n");
     assert_eq!(sandbox.object("workspace status fix --json")["state"], "applied");
     sandbox.good("undo --apply");

@@ -13,7 +13,10 @@ fn ls_lists_as_users_know_it() {
     assert_eq!(sandbox.good("ls"), "link\nnotes.txt\nsrc\n");
     assert_eq!(sandbox.good("ls src"), "main.rs\n");
     assert_eq!(sandbox.good("ls -a /src/"), ".hidden\nmain.rs\n");
-    assert_eq!(sandbox.good("ls -R"), "/:\nlink\nnotes.txt\nsrc\n\n/src:\nmain.rs\n");
+    assert_eq!(
+        sandbox.good("ls -R"),
+        "/:\nlink\nnotes.txt\nsrc\n\n/src:\nmain.rs\n"
+    );
     assert_eq!(sandbox.good("ls src notes.txt"), "/notes.txt\n\n/src:\nmain.rs\n");
 }
 
@@ -23,7 +26,7 @@ fn ls_long_sets_columns() {
     sandbox.good("ln notes.txt src/again");
     sandbox.good("chmod 7755 notes.txt");
     let long = sandbox.good("ls -l");
-    // Owners and times are of whoever runs this, and of today.
+    // Owners and times depend on the user and the day of the test.
     let known = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         format!("{} {} {} {}", words[0], words[1], words[4], words[7..].join(" "))
@@ -40,23 +43,42 @@ fn ls_in_json_has_all_attributes() {
     let sandbox = Sandbox::with_files();
     let object = sandbox.object("ls -aR --json");
     assert_eq!(object["kind"], "ls");
-    let paths: Vec<&str> =
-        object["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
-    assert_eq!(paths, ["/link", "/notes.txt", "/src", "/src/.hidden", "/src/main.rs"]);
+    let paths: Vec<&str> = object["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        paths,
+        ["/link", "/notes.txt", "/src", "/src/.hidden", "/src/main.rs"]
+    );
     let (link, notes) = (&object["entries"][0], &object["entries"][1]);
-    assert_eq!((&link["type"], &link["target"]), (&"symlink".into(), &"notes.txt".into()));
-    assert_eq!((&notes["type"], &notes["mode"], &notes["size"]), (&"file".into(), &"0644".into(), &6.into()));
+    assert_eq!(
+        (&link["type"], &link["target"]),
+        (&"symlink".into(), &"notes.txt".into())
+    );
+    assert_eq!(
+        (&notes["type"], &notes["mode"], &notes["size"]),
+        (&"file".into(), &"0644".into(), &6.into())
+    );
     assert_eq!(notes["names"], 1);
 }
 
 #[test]
 fn a_past_state_can_be_looked_at() {
     let sandbox = Sandbox::with_files();
-    let before = sandbox.object("write notes.txt second --json")["snapshot"].as_str().unwrap().to_owned();
+    let before = sandbox.object("write notes.txt second --json")["snapshot"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     sandbox.good("write notes.txt third");
     sandbox.good("rm -r src");
     assert_eq!(sandbox.good(&format!("cat notes.txt --at {before}")), "second\n");
-    assert_eq!(sandbox.good(&format!("cat notes.txt --at {}", &before[..8])), "second\n");
+    assert_eq!(
+        sandbox.good(&format!("cat notes.txt --at {}", &before[..8])),
+        "second\n"
+    );
     assert_eq!(sandbox.good("cat notes.txt --at @~1"), "third\n");
     assert_eq!(sandbox.good(&format!("ls src --at {before}")), "main.rs\n");
     assert!(sandbox.good(&format!("tree --at {before}")).contains("main.rs"));
@@ -66,23 +88,47 @@ fn a_past_state_can_be_looked_at() {
 #[test]
 fn cat_prints_exact_bytes_and_ranges_of_a_large_file() {
     let sandbox = Sandbox::with_files();
-    let lines: Vec<u8> = (1..=400_000).flat_map(|line| format!("line {line}\u{ff}\n").into_bytes()).collect();
+    let lines: Vec<u8> = (1..=400_000)
+        .flat_map(|line| format!("line {line}\u{ff}\n").into_bytes())
+        .collect();
     assert!(lines.len() > 4 << 20, "several pieces, and stored in chunks");
-    sandbox.avfs().args(["write", "big"]).write_stdin(lines.clone()).assert().success();
+    sandbox
+        .avfs()
+        .args(["write", "big"])
+        .write_stdin(lines.clone())
+        .assert()
+        .success();
     let cat = |line: &str| sandbox.avfs().args(line.split(' ')).output().unwrap().stdout;
     assert!(cat("cat big") == lines);
-    assert_eq!(cat("cat big --bytes 3000000:3000011"), lines[3_000_000..3_000_011]);
+    assert_eq!(
+        cat("cat big --bytes 3000000:3000011"),
+        lines[3_000_000..3_000_011]
+    );
     assert_eq!(cat("cat big --bytes 99999999:"), b"");
-    assert_eq!(cat("cat big --lines 399999:"), "line 399999\u{ff}\nline 400000\u{ff}\n".as_bytes());
-    assert_eq!(cat("cat big --lines 2:3"), "line 2\u{ff}\nline 3\u{ff}\n".as_bytes());
+    assert_eq!(
+        cat("cat big --lines 399999:"),
+        "line 399999\u{ff}\nline 400000\u{ff}\n".as_bytes()
+    );
+    assert_eq!(
+        cat("cat big --lines 2:3"),
+        "line 2\u{ff}\nline 3\u{ff}\n".as_bytes()
+    );
     let stat = sandbox.object("stat big --json");
-    assert_eq!(stat["entries"][0]["version"], agentvfs::Version::of_bytes(&lines).as_str());
+    assert_eq!(
+        stat["entries"][0]["version"],
+        agentvfs::Version::of_bytes(&lines).as_str()
+    );
 }
 
 #[test]
 fn cat_in_json_and_on_a_terminal_is_safe() {
     let sandbox = Sandbox::with_files();
-    sandbox.avfs().args(["write", "raw"]).write_stdin(&b"\x1b[31mred\xff\n"[..]).assert().success();
+    sandbox
+        .avfs()
+        .args(["write", "raw"])
+        .write_stdin(&b"\x1b[31mred\xff\n"[..])
+        .assert()
+        .success();
     let object = sandbox.object("cat raw notes.txt --json");
     assert_eq!(object["files"][0]["content_bytes_hex"], "1b5b33316d726564ff0a");
     assert_eq!(object["files"][1]["content"], "first\n");
@@ -123,8 +169,16 @@ fn stat_shows_everything() {
     assert_eq!(src["below"], serde_json::json!({"files": 2, "bytes": 12}));
     assert_eq!(src["version"], serde_json::Value::Null);
     let text = sandbox.good("stat notes.txt");
-    let labels: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(labels, ["path", "type", "size", "mode", "owner", "names", "mtime", "version"]);
+    let labels: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(
+        labels,
+        [
+            "path", "type", "size", "mode", "owner", "names", "mtime", "version"
+        ]
+    );
 }
 
 #[test]
@@ -143,7 +197,10 @@ fn tree_draws_what_is_asked_for() {
 
     3 directories, 4 files
     ");
-    assert_eq!(sandbox.good("tree -d -L 2"), "/\n└── src\n    └── deep\n\n2 directories\n");
+    assert_eq!(
+        sandbox.good("tree -d -L 2"),
+        "/\n└── src\n    └── deep\n\n2 directories\n"
+    );
     let object = sandbox.object("tree src --json");
     assert_eq!(
         (&object["path"], &object["directories"], &object["files"]),
@@ -175,8 +232,20 @@ fn names_of_any_bytes_work_and_are_shown_escaped() {
         (&format!("/{shown}").into(), &"2f636166e91b5b33316d0a".into())
     );
     run(&["mv".as_ref(), inner, OsStr::from_bytes(b"\xfd")]);
-    run(&["ln".as_ref(), "-s".as_ref(), OsStr::from_bytes(b"to \xff"), "l".as_ref()]);
-    assert_eq!(sandbox.object("stat l --json")["entries"][0]["target_bytes_hex"], "746f20ff");
-    let missing = sandbox.avfs().args(["cat".as_ref(), OsStr::from_bytes(b"\x1b[2J")]).output().unwrap();
+    run(&[
+        "ln".as_ref(),
+        "-s".as_ref(),
+        OsStr::from_bytes(b"to \xff"),
+        "l".as_ref(),
+    ]);
+    assert_eq!(
+        sandbox.object("stat l --json")["entries"][0]["target_bytes_hex"],
+        "746f20ff"
+    );
+    let missing = sandbox
+        .avfs()
+        .args(["cat".as_ref(), OsStr::from_bytes(b"\x1b[2J")])
+        .output()
+        .unwrap();
     assert!(!sandbox.show(&missing).contains('\u{1b}'));
 }

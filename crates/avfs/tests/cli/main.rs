@@ -1,6 +1,7 @@
 //! The binary as a user meets it.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod agents;
 mod apply;
 mod change;
 mod config;
@@ -10,6 +11,7 @@ mod git;
 mod graph;
 mod here;
 mod house;
+mod images;
 mod interrupted;
 mod look;
 mod merging;

@@ -25,7 +25,7 @@ fn a_merge_with_a_conflict_says_so_until_it_is_resolved() {
     --- data
     text             /a.txt
     --- talk
-    would change 3 paths of web
+    would change 2 files of web
     warning: there would be 1 conflict
     ");
     assert_snapshot!(sandbox.scrubbed("merge fix"), @"
@@ -33,10 +33,13 @@ fn a_merge_with_a_conflict_says_so_until_it_is_resolved() {
     --- data
     text             /a.txt
     --- talk
-    merged into web: 3 paths changed, now snapshot ID (`avfs undo` takes it back)
-    warning: 1 conflict: settle each with `avfs resolve PATH --ours` (what was there) or `--theirs` (what was merged in); `avfs resolve --help` has other ways
+    merged into web: 2 files changed, now snapshot ID (`avfs undo` undoes it)
+    warning: 1 conflict: settle it with `avfs resolve PATH --ours` (what was there) or `--theirs` (what was merged in); `avfs resolve --help` has other ways
     ");
-    assert_eq!(sandbox.good("cat a.txt"), "<<<<<<< web\none\n=======\nuno\n>>>>>>> fix\n2\n3\n");
+    assert_eq!(
+        sandbox.good("cat a.txt"),
+        "<<<<<<< web\none\n=======\nuno\n>>>>>>> fix\n2\n3\n"
+    );
     assert_snapshot!(sandbox.run("conflicts"), @"
     status 1
     --- data
@@ -58,8 +61,25 @@ fn a_merge_with_a_conflict_says_so_until_it_is_resolved() {
     ");
     assert_eq!(sandbox.good("cat a.txt"), "uno\n2\n3\n");
     assert_eq!(sandbox.good("conflicts"), "");
-    assert_eq!(sandbox.bad("resolve a.txt --theirs"), (3, "no-conflict".to_owned()));
+    assert_eq!(
+        sandbox.bad("resolve a.txt --theirs"),
+        (3, "no-conflict".to_owned())
+    );
     assert!(sandbox.run("merge fix").contains("web has everything already\n"));
+}
+
+#[test]
+fn the_sides_of_a_merge_of_vaults_are_not_called_a_task_and_its_directory() {
+    let sandbox = two_sides();
+    sandbox.run("merge fix");
+    for line in ["resolve a.txt --task", "resolve a.txt --directory"] {
+        assert_eq!(sandbox.bad(line), (4, "not-resolved".to_owned()));
+        let said = sandbox.run(line);
+        assert!(
+            said.contains("--ours is what 'web' has, --theirs what 'fix' has"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
@@ -67,7 +87,10 @@ fn everything_is_told_in_json_too() {
     let sandbox = two_sides();
     let merge = sandbox.object("merge fix --json");
     assert_eq!(merge["sources"][0]["vault"], "fix");
-    assert_eq!(merge["changes"][2], serde_json::json!({ "path": "/new.txt", "status": "added" }));
+    assert_eq!(
+        merge["changes"][1],
+        serde_json::json!({ "path": "/new.txt", "status": "added" })
+    );
     let conflict = serde_json::json!({
         "path": "/a.txt", "conflict": "text", "from": "fix",
         "base": { "type": "file", "size": 6, "mode": "0644" },
@@ -75,9 +98,15 @@ fn everything_is_told_in_json_too() {
         "theirs": { "type": "file", "size": 8, "mode": "0644" },
     });
     assert_eq!(merge["conflicts"], serde_json::json!([conflict]));
-    assert_eq!(sandbox.object("conflicts --json")["conflicts"], merge["conflicts"]);
+    assert_eq!(
+        sandbox.object("conflicts --json")["conflicts"],
+        merge["conflicts"]
+    );
     let resolved = sandbox.object("resolve a.txt --base --json");
-    assert_eq!((&resolved["path"], &resolved["conflicts"]), (&"/a.txt".into(), &0.into()));
+    assert_eq!(
+        (&resolved["path"], &resolved["conflicts"]),
+        (&"/a.txt".into(), &0.into())
+    );
 }
 
 #[test]
@@ -99,7 +128,13 @@ fn an_editor_and_a_file_resolve_conflicts() {
     sandbox.good("resolve a.txt --file merged");
     assert_eq!(sandbox.good("cat a.txt"), "by hand\n");
     sandbox.good("undo --steps 1");
-    assert_eq!(sandbox.object("conflicts --json")["conflicts"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        sandbox.object("conflicts --json")["conflicts"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -109,7 +144,16 @@ fn several_forks_are_merged_into_a_vault_that_is_named() {
     sandbox.good_with(["--vault", "other", "write", "b.txt", "b"]);
     sandbox.good("merge fix other --into web --conflicts theirs");
     assert_eq!(sandbox.good("cat a.txt b.txt new.txt"), "uno\n2\n3\nb\nnew\n");
-    assert_eq!(sandbox.good("log").lines().next().unwrap().split_whitespace().last(), Some("other"));
+    assert_eq!(
+        sandbox
+            .good("log")
+            .lines()
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .last(),
+        Some("other")
+    );
     sandbox.good("undo");
     assert_eq!(sandbox.good("cat a.txt"), "one\n2\n3\n");
 }
@@ -121,7 +165,12 @@ fn what_cannot_be_merged_is_refused() {
     assert_eq!(sandbox.bad("merge stranger"), (4, "not-related".to_owned()));
     assert_eq!(sandbox.bad("merge web"), (2, "merge-with-itself".to_owned()));
     assert_eq!(sandbox.bad("merge nowhere"), (3, "unknown-vault".to_owned()));
-    for line in ["resolve a.txt", "resolve a.txt --ours --theirs", "merge", "merge fix --conflicts both"] {
+    for line in [
+        "resolve a.txt",
+        "resolve a.txt --ours --theirs",
+        "merge",
+        "merge fix --conflicts both",
+    ] {
         assert_eq!(sandbox.bad(line).0, 2, "{line}");
     }
 }

@@ -24,7 +24,7 @@ fn a_misspelt_command_gets_a_suggestion() {
     assert_snapshot!(sandbox.run("--json confog show"), @r#"
     status 2
     --- data
-    {"schema_version":1,"kind":"error","error":{"code":"usage","message":"unrecognized subcommand 'confog'","hint":"some similar subcommands exist: 'conflicts', 'config'"}}
+    {"schema_version":2,"kind":"error","error":{"code":"usage","message":"unrecognized subcommand 'confog'","hint":"some similar subcommands exist: 'conflicts', 'config'"}}
     --- talk
     "#);
 }
@@ -32,11 +32,15 @@ fn a_misspelt_command_gets_a_suggestion() {
 #[test]
 fn a_missing_command_shows_help_and_is_bad_input() {
     let sandbox = Sandbox::new();
-    assert!(sandbox.run("").starts_with("status 2\n--- data\n--- talk\nWorkspaces for AI agents"));
+    assert!(
+        sandbox
+            .run("")
+            .starts_with("status 2\n--- data\n--- talk\nWorkspaces for AI agents")
+    );
     assert_snapshot!(sandbox.run("config --json"), @r#"
     status 2
     --- data
-    {"schema_version":1,"kind":"error","error":{"code":"usage","message":"'avfs config' requires a subcommand but one was not provided [subcommands: show, help]"}}
+    {"schema_version":2,"kind":"error","error":{"code":"usage","message":"'avfs config' requires a subcommand but one was not provided [subcommands: show, help]"}}
     --- talk
     "#);
 }
@@ -44,8 +48,10 @@ fn a_missing_command_shows_help_and_is_bad_input() {
 #[test]
 fn help_is_grouped_by_headings() {
     let help = Sandbox::new().run("-h");
-    let headings: Vec<&str> =
-        help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
+    let headings: Vec<&str> = help
+        .lines()
+        .filter(|line| line.ends_with(':') && !line.starts_with(' '))
+        .collect();
     assert_eq!(
         headings,
         [
@@ -55,6 +61,8 @@ fn help_is_grouped_by_headings() {
             "Versions:",
             "Search:",
             "Running commands:",
+            "Agents:",
+            "Server:",
             "Rules:",
             "Mounts:",
             "In and out:",
@@ -65,19 +73,28 @@ fn help_is_grouped_by_headings() {
     );
 }
 
-/// Standard output is a pipe that nobody reads any more, as after `head` has seen enough.
+/// Standard output is a pipe without a reader, as after `head` has ended.
 fn with_closed_output(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Output {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = Command::new(sandbox.avfs().get_program());
-    command.args(arguments).env("HOME", sandbox.path("home")).stdout(writer).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .env("HOME", sandbox.path("home"))
+        .stdout(writer)
+        .stderr(Stdio::piped());
     command.spawn().unwrap().wait_with_output().unwrap()
 }
 
 #[test]
 fn a_closed_pipe_ends_a_command_without_a_word() {
     let sandbox = Sandbox::new();
-    for line in [&["config", "show"][..], &["--help"], &["completions", "bash"], &["--json", "nonsense"]] {
+    for line in [
+        &["config", "show"][..],
+        &["--help"],
+        &["completions", "bash"],
+        &["--json", "nonsense"],
+    ] {
         let output = with_closed_output(&sandbox, line);
         assert_eq!(output.status.code(), Some(141), "{line:?}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{line:?}");
@@ -85,11 +102,15 @@ fn a_closed_pipe_ends_a_command_without_a_word() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_told() {
+fn unwritable_output_is_reported() {
     let sandbox = Sandbox::new();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(sandbox.avfs().get_program());
-    let output = command.args(["completions", "bash"]).stdout(full).output().unwrap();
+    let output = command
+        .args(["completions", "bash"])
+        .stdout(full)
+        .output()
+        .unwrap();
     assert_snapshot!(sandbox.show(&output), @r"
     status 7
     --- data
@@ -106,7 +127,11 @@ fn colour_is_for_terminals_and_for_those_who_ask() {
     assert!(sandbox.run("--color=always -h").contains('\u{1b}'));
     let mut avfs = sandbox.avfs();
     sandbox.user_file("color = \"always\"");
-    let plain = avfs.args(["config", "show"]).env("NO_COLOR", "1").output().unwrap();
+    let plain = avfs
+        .args(["config", "show"])
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
     assert!(!sandbox.show(&plain).contains('\u{1b}'));
 }
 
@@ -115,9 +140,16 @@ fn man_writes_a_page_per_command_and_names_what_it_cannot_write() {
     let sandbox = Sandbox::new();
     let place = sandbox.path("man");
     let object = sandbox.object(&format!("man {} --json", place.display()));
-    let pages: Vec<&str> =
-        object["pages"].as_array().unwrap().iter().filter_map(|page| page.as_str()).collect();
-    assert!(pages.contains(&"avfs.1") && pages.contains(&"avfs-config-show.1"), "{pages:?}");
+    let pages: Vec<&str> = object["pages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|page| page.as_str())
+        .collect();
+    assert!(
+        pages.contains(&"avfs.1") && pages.contains(&"avfs-config-show.1"),
+        "{pages:?}"
+    );
     for page in pages {
         assert!(place.join(page).is_file());
     }

@@ -13,7 +13,11 @@ fn served() -> (Sandbox, ServedVault) {
     let sandbox = Sandbox::with_files();
     let vault = Store::open(&sandbox.store()).unwrap().vault("web").unwrap();
     let never = Duration::from_secs(1 << 30);
-    let rhythm = Rhythm { quiet: never, busy: never, ..Rhythm::default() };
+    let rhythm = Rhythm {
+        quiet: never,
+        busy: never,
+        ..Rhythm::default()
+    };
     let log = Arc::new(|error: &Error| panic!("{error}"));
     let served =
         ServedVault::start(Arc::new(vault.open().unwrap()), Arc::new(NoMounts), rhythm, log).unwrap();
@@ -56,13 +60,30 @@ fn what_shows_the_present_state_shows_what_the_owner_has_not_stored() {
         write(&owner, "/new.txt", &format!("needle {round}\n"));
         let shown = sandbox.good(line);
         let fresh = shown.contains(&format!("needle {round}"));
-        assert!(fresh || shown.contains("new.txt") || line.starts_with("log"), "{line}: {shown}");
-        assert!(!owner.open().tree().is_dirty(), "{line} did not ask for the present state");
+        assert!(
+            fresh || shown.contains("new.txt") || line.starts_with("log"),
+            "{line}: {shown}"
+        );
+        assert!(
+            !owner.open().tree().is_dirty(),
+            "{line} did not ask for the present state"
+        );
     }
-    for line in ["vault list", "vault info", "stats", "quota show", "checkpoint save now", "log", "gc"] {
+    for line in [
+        "vault list",
+        "vault info",
+        "stats",
+        "quota show",
+        "checkpoint save now",
+        "log",
+        "gc",
+    ] {
         write(&owner, "/new.txt", "again");
         sandbox.good(line);
-        assert!(!owner.open().tree().is_dirty(), "{line} did not ask for the present state");
+        assert!(
+            !owner.open().tree().is_dirty(),
+            "{line} did not ask for the present state"
+        );
     }
     write(&owner, "/new.txt", "forked");
     sandbox.good("vault fork web other");
@@ -93,7 +114,11 @@ fn what_changes_the_vault_changes_the_owners_tree() {
     sandbox.good("rm -r a");
     assert_eq!(holds(&owner, "/a/moved.txt"), None);
     std::fs::write(sandbox.path("project/host.txt"), "host").unwrap();
-    sandbox.good_with(["import".as_ref(), sandbox.path("project").as_os_str(), "in".as_ref()]);
+    sandbox.good_with([
+        "import".as_ref(),
+        sandbox.path("project").as_os_str(),
+        "in".as_ref(),
+    ]);
     assert_eq!(holds(&owner, "/in/host.txt").unwrap(), "host");
     sandbox.good("undo");
     assert_eq!(holds(&owner, "/in/host.txt"), None);
@@ -119,7 +144,10 @@ fn the_ways_back_go_through_the_owner() {
     assert_eq!(holds(&owner, "/notes.txt").unwrap(), "first\n");
     sandbox.good("undo");
     assert_eq!(holds(&owner, "/notes.txt").unwrap(), "bad again");
-    assert_eq!(sandbox.bad("write notes.txt x --expect 00000000").1, "stale-version");
+    assert_eq!(
+        sandbox.bad("write notes.txt x --expect 00000000").1,
+        "stale-version"
+    );
 }
 
 #[test]

@@ -18,11 +18,23 @@ fn scene() -> Sandbox {
     sandbox
 }
 
-const VIEW: [&str; 6] = ["--rule", "/**=write", "--rule", "/secrets/**=none", "--rule", "/listed/**=view"];
+const VIEW: [&str; 6] = [
+    "--rule",
+    "/**=write",
+    "--rule",
+    "/secrets/**=none",
+    "--rule",
+    "/listed/**=view",
+];
 
 /// A line with the rules of [`VIEW`].
 fn through(sandbox: &Sandbox, line: &str) -> String {
-    let output = sandbox.avfs().args(line.split_whitespace()).args(VIEW).output().unwrap();
+    let output = sandbox
+        .avfs()
+        .args(line.split_whitespace())
+        .args(VIEW)
+        .output()
+        .unwrap();
     sandbox.show(&output)
 }
 
@@ -65,13 +77,19 @@ fn what_is_hidden_is_in_the_output_of_no_command() {
         "diff -- secrets",
     ];
     for line in lines {
-        let line =
-            if line == "export /" { format!("export / {}", target.display()) } else { line.to_owned() };
+        let line = if line == "export /" {
+            format!("export / {}", target.display())
+        } else {
+            line.to_owned()
+        };
         let shown = through(&sandbox, &line);
         let named = line.contains("secrets");
         let told = shown.replace("/secrets/k.pem", "").replace("/secrets", "");
         assert!(named || !shown.contains("secrets"), "{line}: {shown}");
-        assert!(!told.contains("k.pem") && !told.contains("hidden"), "{line}: {shown}");
+        assert!(
+            !told.contains("k.pem") && !told.contains("hidden"),
+            "{line}: {shown}"
+        );
         assert_eq!(named, shown.starts_with("status 3"), "{line}: {shown}");
     }
     assert!(target.join("src/a.txt").exists() && !target.join("secrets").exists());
@@ -79,14 +97,22 @@ fn what_is_hidden_is_in_the_output_of_no_command() {
 }
 
 #[test]
-fn what_is_only_listed_is_told_without_its_contents() {
+fn view_only_file_is_reported_without_its_contents() {
     let sandbox = scene();
     sandbox.good("write listed/x.txt third-needle-listed");
     assert!(through(&sandbox, "ls -l listed").contains("x.txt"));
     assert!(through(&sandbox, "diff stable @").contains("listed/x.txt"));
-    for line in ["diff stable @ --patch", "grep needle", "search needle", "stat listed/x.txt --json"] {
+    for line in [
+        "diff stable @ --patch",
+        "grep needle",
+        "search needle",
+        "stat listed/x.txt --json",
+    ] {
         let shown = through(&sandbox, line);
-        assert!(!shown.contains("needle-listed") && !shown.contains("\"version\""), "{line}: {shown}");
+        assert!(
+            !shown.contains("needle-listed") && !shown.contains("\"version\""),
+            "{line}: {shown}"
+        );
     }
     assert_snapshot!(through(&sandbox, "cat listed/x.txt"), @"
     status 9
@@ -109,19 +135,31 @@ fn changes_are_refused_with_the_way_to_the_rule() {
     ");
     sandbox.good("rules set --preset read-only");
     let shown = sandbox.run("write src/a.txt x --vault web");
-    assert!(shown.contains("hint: `avfs rules explain --vault web /src/a.txt` shows"), "{shown}");
+    assert!(
+        shown.contains("hint: `avfs rules explain --vault web /src/a.txt` shows"),
+        "{shown}"
+    );
     sandbox.good("rules set --none");
     let before = sandbox.good("log");
-    for line in
-        ["rm src/a.txt", "mv src/a.txt b", "chmod 600 src/a.txt", "touch src/a.txt", "mkdir d", "ln -s x l"]
-    {
+    for line in [
+        "rm src/a.txt",
+        "mv src/a.txt b",
+        "chmod 600 src/a.txt",
+        "touch src/a.txt",
+        "mkdir d",
+        "ln -s x l",
+    ] {
         let shown = sandbox.run(&format!("{line} --preset read-only"));
         assert!(shown.starts_with("status 9"), "{line}: {shown}");
     }
     assert_eq!(sandbox.good("log"), before, "nothing was changed");
     sandbox.good("write src/a.txt --append more --rule /**=append");
     assert_eq!(sandbox.good("cat src/a.txt"), "second-needle\nmore\n");
-    assert!(sandbox.run("write src/a.txt other --rule /**=append").starts_with("status 9"));
+    assert!(
+        sandbox
+            .run("write src/a.txt other --rule /**=append")
+            .starts_with("status 9")
+    );
 }
 
 #[test]
@@ -146,7 +184,10 @@ fn stored_rules_hold_until_they_are_taken_away() {
     assert_eq!(sandbox.bad("cat secrets/k.pem").1, "not-found");
     sandbox.good("vault fork web fork");
     assert_eq!(sandbox.good("ls --vault fork"), "listed\nsrc\n");
-    assert_eq!(sandbox.good("rules show"), "/**=write         --rule\n/secrets/**=none  --rule\n");
+    assert_eq!(
+        sandbox.good("rules show"),
+        "/**=write         --rule\n/secrets/**=none  --rule\n"
+    );
     let shown = sandbox.object("rules show --json");
     assert_eq!(shown["rules"][1]["rule"], "/secrets/**=none");
     sandbox.good("rules set --none");
@@ -174,7 +215,12 @@ fn a_file_is_checked_and_a_mistake_in_it_changes_nothing() {
     )
     .unwrap();
     let run = |line: &str, file: &str| {
-        let output = sandbox.avfs().args(line.split(' ')).arg(sandbox.path(file)).output().unwrap();
+        let output = sandbox
+            .avfs()
+            .args(line.split(' '))
+            .arg(sandbox.path(file))
+            .output()
+            .unwrap();
         sandbox.show(&output)
     };
     assert_snapshot!(run("rules check", "good.toml"), @"
@@ -191,9 +237,17 @@ fn a_file_is_checked_and_a_mistake_in_it_changes_nothing() {
     error: ROOT/bad.toml:4:9: 'wriet' is not a level: none, view, read, append or write
     hint: did you mean 'write'?
     ");
-    for line in ["rules check", "rules set --rules", "ls --rules", "rules explain /a --rules"] {
+    for line in [
+        "rules check",
+        "rules set --rules",
+        "ls --rules",
+        "rules explain /a --rules",
+    ] {
         let shown = run(line, "bad.toml");
-        assert!(shown.starts_with("status 2") && shown.contains("bad.toml:4:9"), "{shown}");
+        assert!(
+            shown.starts_with("status 2") && shown.contains("bad.toml:4:9"),
+            "{shown}"
+        );
     }
     assert_eq!(sandbox.bad("ls --rule /a").1, "bad-rules");
     assert_eq!(sandbox.bad("ls --preset nothing").1, "bad-rules");
@@ -215,8 +269,14 @@ fn a_path_is_explained_without_any_vault() {
     --- talk
     ");
     let object = sandbox.object(&format!("rules explain {rules} /out/x --json"));
-    assert_eq!((&object["path"], &object["level"]), (&"/out/x".into(), &"write".into()));
-    assert_eq!((&object["rule"], &object["deciding"]["origin"]), (&"/out/**=write".into(), &"--rule".into()));
+    assert_eq!(
+        (&object["path"], &object["level"]),
+        (&"/out/x".into(), &"write".into())
+    );
+    assert_eq!(
+        (&object["rule"], &object["deciding"]["origin"]),
+        (&"/out/**=write".into(), &"--rule".into())
+    );
     assert_eq!(object["beaten"][0]["why"], "it is about more paths");
     assert!(!sandbox.store().exists(), "no store was made");
     let both = sandbox.object("rules explain --preset view-only a b --json");
@@ -253,14 +313,24 @@ fn labels_hide_what_has_them_and_follow_it() {
     sandbox.good("mv src moved");
     assert_eq!(sandbox.bad(&format!("cat moved/a.txt {view}")).1, "not-found");
     let explained = sandbox.good(&format!("rules explain {view} /moved/a.txt"));
-    assert!(explained.starts_with("/moved/a.txt: none\ndecided by label:private=none@1"), "{explained}");
+    assert!(
+        explained.starts_with("/moved/a.txt: none\ndecided by label:private=none@1"),
+        "{explained}"
+    );
     let object = sandbox.object("label remove moved private --json");
     assert_eq!(object["labels"], serde_json::json!(["draft"]));
-    assert_eq!(sandbox.good(&format!("cat moved/a.txt {view}")), "second-needle\n");
+    assert_eq!(
+        sandbox.good(&format!("cat moved/a.txt {view}")),
+        "second-needle\n"
+    );
     sandbox.good("undo");
     assert_eq!(sandbox.good("label list moved"), "/moved  draft private\n");
     for bad in ["Private", "system:fresh-repository", ".x"] {
-        assert_eq!(sandbox.bad(&format!("label set moved {bad}")), (2, "bad-name".to_owned()), "{bad}");
+        assert_eq!(
+            sandbox.bad(&format!("label set moved {bad}")),
+            (2, "bad-name".to_owned()),
+            "{bad}"
+        );
     }
     assert_eq!(sandbox.bad("label set missing x").1, "not-found");
 }
@@ -271,7 +341,11 @@ fn another_vault_is_seen_through_its_own_stored_rules() {
     sandbox.good("vault create other");
     sandbox.good("rules set --rule /**=write --rule /secrets/**=none");
     assert!(!sandbox.good("--vault other ls --at web:").contains("secrets"));
-    assert!(sandbox.good("--vault other ls --at web: --no-rules").contains("secrets"));
+    assert!(
+        sandbox
+            .good("--vault other ls --at web: --no-rules")
+            .contains("secrets")
+    );
     assert!(!sandbox.good("--vault other diff @ web:").contains("secrets"));
 }
 
@@ -295,4 +369,91 @@ fn imports_obey() {
     let shown = through(&sandbox, &format!("import {from} /"));
     assert!(shown.starts_with("status 9"), "{shown}");
     assert_eq!(sandbox.good("ls secrets"), "k.pem\n");
+}
+
+#[test]
+fn rules_of_a_task_are_told_as_its_programs_get_them() {
+    use agentvfs::rules::{Preset, Rule};
+    use agentvfs::{NewTask, Store, TaskName};
+    let sandbox = Sandbox::new();
+    let root = sandbox.path("web");
+    std::fs::create_dir_all(root.join(".git")).unwrap();
+    std::fs::write(root.join(".env"), "A=1\n").unwrap();
+    std::fs::write(root.join("draft.txt"), "x\n").unwrap();
+    let object = |line: &str| -> serde_json::Value {
+        let words = line.split_whitespace();
+        let output = sandbox
+            .avfs()
+            .current_dir(&root)
+            .arg("--json")
+            .args(words)
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", sandbox.show(&output)))
+    };
+    let hidden = |line: &str| -> Vec<String> {
+        let files = object(line)["files"].as_array().unwrap().clone();
+        files
+            .iter()
+            .map(|file| file["path"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let level = |line: &str| object(line)["level"].as_str().unwrap().to_owned();
+    object("vault list");
+    assert_eq!(hidden("rules hidden"), ["/.env"], "of a new task");
+    assert_eq!(level("rules explain /.env"), "none");
+    assert_eq!(level("rules explain /draft.txt"), "write");
+
+    let rules = [
+        Preset::Development.rules(),
+        vec![Rule::parse("/draft.txt=none").unwrap()],
+    ]
+    .concat();
+    let new = NewTask {
+        name: Some(TaskName::new("fix").unwrap()),
+        rules: Some(rules),
+        ..NewTask::default()
+    };
+    Store::open(&sandbox.store())
+        .unwrap()
+        .project(&root)
+        .unwrap()
+        .new_task(&new)
+        .unwrap();
+    for flag in ["", " --vault fix"] {
+        assert_eq!(
+            hidden(&format!("rules hidden{flag}")),
+            ["/.env", "/draft.txt"],
+            "of the task"
+        );
+        assert_eq!(level(&format!("rules explain /draft.txt{flag}")), "none");
+        let shown = object(&format!("rules show{flag}"));
+        assert_eq!(shown["stored"], false);
+        let last = shown["rules"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|rule| rule["rule"] == "/draft.txt=none");
+        assert!(last, "{shown}");
+    }
+    object("rules set --vault fix --rule /**=write");
+    assert_eq!(
+        hidden("rules hidden"),
+        Vec::<String>::new(),
+        "rules that are stored with a task apply to its programs"
+    );
+    assert_eq!(level("rules explain /.env"), "write");
+}
+
+#[test]
+fn rules_that_allow_nothing_are_told_when_they_are_set_and_when_something_is_run() {
+    let sandbox = scene();
+    let shown = sandbox.run("rules set --rule .env=none");
+    assert!(shown.contains("warning: these rules allow nothing"), "{shown}");
+    assert!(shown.contains("--rule '/**=write'"), "{shown}");
+    let refused = sandbox.run("exec -- true");
+    assert!(refused.contains("status 9"), "{refused}");
+    assert!(refused.contains("the rules hide all of vault 'web'"), "{refused}");
+    let shown = sandbox.run("rules set --rule .env=none --rule /src/**=read");
+    assert!(!shown.contains("warning"), "{shown}");
 }

@@ -1,5 +1,6 @@
 //! A user of their own for each test: home, project and environment.
 
+use avfs_testkit::TestEnv;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,9 @@ pub struct Sandbox {
 
 impl Sandbox {
     pub fn new() -> Sandbox {
-        let sandbox = Sandbox { root: tempfile::tempdir().unwrap() };
+        let sandbox = Sandbox {
+            root: tempfile::tempdir().unwrap(),
+        };
         fs::create_dir_all(sandbox.path("home/.config/agentvfs")).unwrap();
         fs::create_dir_all(sandbox.path("project/src")).unwrap();
         sandbox
@@ -46,7 +49,10 @@ impl Sandbox {
     /// `avfs` in the project's directory, with nothing of the machine's own environment.
     pub fn avfs(&self) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("avfs"));
-        command.env_clear().env("HOME", self.path("home")).current_dir(self.path("project/src"));
+        command
+            .env_clear()
+            .envs(&TestEnv::of_home(self.path("home")))
+            .current_dir(self.path("project/src"));
         command
     }
 
@@ -71,19 +77,30 @@ impl Sandbox {
     /// Runs a line that must fail, and returns its status and code.
     #[track_caller]
     pub fn bad(&self, line: &str) -> (i32, String) {
-        let output = self.avfs().arg("--json").args(line.split_whitespace()).output().unwrap();
+        let output = self
+            .avfs()
+            .arg("--json")
+            .args(line.split_whitespace())
+            .output()
+            .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let object: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(object["kind"], "error", "{text}");
-        (output.status.code().unwrap(), object["error"]["code"].as_str().unwrap().to_owned())
+        (
+            output.status.code().unwrap(),
+            object["error"]["code"].as_str().unwrap().to_owned(),
+        )
     }
 
-    /// Runs a line on a terminal, with someone who types `answer`.
+    /// Runs a line on a terminal, on which `answer` is typed.
     pub fn on_terminal(&self, line: &str, answer: &str) -> String {
         let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
         let mut script = Command::new("script");
         script.args(["-qec", &format!("{program} {line}"), "/dev/null"]);
-        script.env_clear().env("HOME", self.path("home")).env("PATH", "/usr/bin:/bin").current_dir("/");
+        script
+            .env_clear()
+            .envs(&TestEnv::of_home(self.path("home")).with_programs())
+            .current_dir("/");
         let output = script.env("NO_COLOR", "1").write_stdin(answer).output().unwrap();
         String::from_utf8_lossy(&output.stdout).replace('\r', "")
     }
@@ -96,7 +113,10 @@ impl Sandbox {
     }
 
     pub fn show(&self, output: &Output) -> String {
-        let status = output.status.code().map_or("killed".to_owned(), |code| code.to_string());
+        let status = output
+            .status
+            .code()
+            .map_or("killed".to_owned(), |code| code.to_string());
         let stdout = String::from_utf8_lossy(&output.stdout);
         let stderr = String::from_utf8_lossy(&output.stderr);
         let text = format!("status {status}\n--- data\n{stdout}--- talk\n{stderr}");
@@ -107,7 +127,11 @@ impl Sandbox {
     #[track_caller]
     pub fn object(&self, line: &str) -> Value {
         let output = self.avfs().args(line.split_whitespace()).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "JSON mode does not talk");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            "",
+            "JSON mode does not talk"
+        );
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(text.lines().count(), 1, "{text}");
         serde_json::from_str(&text).unwrap()

@@ -12,8 +12,19 @@ pub fn path(text: &str) -> TreePath {
 
 impl Sandbox {
     pub fn library(&self) -> Store {
-        let actor = Actor { name: "seed".to_owned(), uid: 1000, gid: 1000 };
-        Store::open_with(&self.store(), StoreOptions { actor, ..StoreOptions::default() }).unwrap()
+        let actor = Actor {
+            name: "seed".to_owned(),
+            uid: 1000,
+            gid: 1000,
+        };
+        Store::open_with(
+            &self.store(),
+            StoreOptions {
+                actor,
+                ..StoreOptions::default()
+            },
+        )
+        .unwrap()
     }
 
     /// A vault that is chosen, with these files, written by one command each.
@@ -21,7 +32,9 @@ impl Sandbox {
         let store = self.library();
         let vault = store.create_vault(&VaultName::new(name).unwrap()).unwrap();
         store.use_vault(name).unwrap();
-        files.iter().for_each(|(path, text)| write(&vault, path, text.as_bytes()));
+        files
+            .iter()
+            .for_each(|(path, text)| write(&vault, path, text.as_bytes()));
         vault
     }
 

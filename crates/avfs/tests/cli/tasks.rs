@@ -21,7 +21,10 @@ fn project(sandbox: &Sandbox) -> PathBuf {
 fn workspace(sandbox: &Sandbox, name: &str) -> PathBuf {
     let root = project(sandbox);
     let from = root.to_str().unwrap();
-    sandbox.good(&format!("workspace start {name} --from {from}")).trim_end().into()
+    sandbox
+        .good(&format!("workspace start {name} --from {from}"))
+        .trim_end()
+        .into()
 }
 
 #[test]
@@ -32,12 +35,18 @@ fn a_workspace_is_a_private_copy_that_is_kept_until_it_is_discarded() {
     fs::write(dir.join("src/main.rs"), "one\n2\n").unwrap();
     fs::write(dir.join("new"), "").unwrap();
     fs::remove_file(dir.join("notes")).unwrap();
-    assert_eq!(fs::read_to_string(sandbox.path("web/src/main.rs")).unwrap(), "one\ntwo\n");
+    assert_eq!(
+        fs::read_to_string(sandbox.path("web/src/main.rs")).unwrap(),
+        "one\ntwo\n"
+    );
     assert!(!sandbox.path("web/new").exists());
     let status = sandbox.object("workspace status try --json");
     assert_eq!(status["state"], "running");
     assert_eq!(status["dir"], dir.to_str().unwrap());
-    assert_eq!(status["changed"], serde_json::json!({"added": 1, "modified": 1, "deleted": 1}));
+    assert_eq!(
+        status["changed"],
+        serde_json::json!({"added": 1, "modified": 1, "deleted": 1})
+    );
     sandbox.good("workspace stop try");
     assert!(!dir.exists());
     assert_snapshot!(sandbox.run("tasks --all"), @r"
@@ -56,13 +65,19 @@ fn a_workspace_is_a_private_copy_that_is_kept_until_it_is_discarded() {
     --- talk
     ");
     assert_eq!(sandbox.good("diff try src --name-only"), "src/main.rs\n");
-    assert_eq!(sandbox.good("workspace start try").trim_end(), dir.to_str().unwrap());
+    assert_eq!(
+        sandbox.good("workspace start try").trim_end(),
+        dir.to_str().unwrap()
+    );
     assert_eq!(fs::read_to_string(dir.join("src/main.rs")).unwrap(), "one\n2\n");
     assert_eq!(sandbox.bad("discard try --yes"), (5, "vault-busy".into()));
     sandbox.good("workspace stop try");
     assert_eq!(sandbox.bad("discard try"), (2, "needs-confirmation".into()));
     sandbox.good("discard try --yes");
-    assert_eq!(sandbox.object("tasks --all --json")["tasks"], serde_json::json!([]));
+    assert_eq!(
+        sandbox.object("tasks --all --json")["tasks"],
+        serde_json::json!([])
+    );
 }
 
 #[test]
@@ -118,24 +133,39 @@ fn a_project_gives_new_tasks_what_the_user_has_allowed() {
                 [setup.files]\n\".env\" = { level = \"read\", from = \"../dev.env\" }\n";
     fs::write(root.join("avfs.toml"), text).unwrap();
     let here = |line: &str| {
-        let output = sandbox.avfs().args(line.split(' ')).current_dir(&root).output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let output = sandbox
+            .avfs()
+            .args(line.split(' '))
+            .current_dir(&root)
+            .output()
+            .unwrap();
+        (
+            output.status.code().unwrap(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
     };
     let (status, told) = here("workspace start one --from .");
     assert_eq!(status, 0, "{told}");
     assert!(told.contains("a [setup] that you have not allowed"), "{told}");
     sandbox.good("workspace stop one");
     assert_eq!(sandbox.good("ls --vault one"), "avfs.toml\nnotes\nsrc\n");
-    assert_eq!(here("setup allow --yes").0, 0);
+    assert_eq!(here("project setup allow --yes").0, 0);
     assert_eq!(here("workspace start two --from .").0, 0);
     sandbox.good("workspace stop two");
     assert_eq!(sandbox.good("cat .env made --vault two"), "KEY=1\nKEY=1\n2\n");
-    assert_eq!(sandbox.object("tasks --all --json")["tasks"][1]["state"], "unchanged");
+    assert_eq!(
+        sandbox.object("tasks --all --json")["tasks"][1]["state"],
+        "unchanged"
+    );
     fs::write(root.join("avfs.toml"), text.replace("read", "write")).unwrap();
-    assert!(here("workspace start three --from .").1.contains("have not allowed"));
+    assert!(
+        here("workspace start three --from .")
+            .1
+            .contains("have not allowed")
+    );
     sandbox.good("workspace stop three");
     fs::write(root.join("avfs.toml"), "[setup]\ncommands = [\"exit 3\"]\n").unwrap();
-    assert_eq!(here("setup allow --yes").0, 0);
+    assert_eq!(here("project setup allow --yes").0, 0);
     assert_eq!(here("workspace start four --from .").0, 1);
     sandbox.good("discard one two three four");
 }
@@ -155,7 +185,10 @@ fn what_the_user_did_comes_into_a_task_without_being_its_work() {
     assert_eq!(look["conflicts"], serde_json::json!([]));
     assert!(!dir.join("more").exists());
     sandbox.good("sync try");
-    assert_eq!(fs::read_to_string(dir.join("text")).unwrap(), "one\n2\n3\n4\n5\n6\n7\n8\nnine\n");
+    assert_eq!(
+        fs::read_to_string(dir.join("text")).unwrap(),
+        "one\n2\n3\n4\n5\n6\n7\n8\nnine\n"
+    );
     assert_eq!(fs::read_to_string(dir.join("notes")).unwrap(), "second\n");
     assert!(dir.join("more").exists());
     assert_eq!(sandbox.good("diff try --name-only"), "text\n");
@@ -164,7 +197,10 @@ fn what_the_user_did_comes_into_a_task_without_being_its_work() {
     let (status, conflicts) = {
         let output = sandbox.avfs().args(["sync", "try", "--json"]).output().unwrap();
         let body: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        (output.status.code().unwrap(), body["conflicts"][0]["path"].clone())
+        (
+            output.status.code().unwrap(),
+            body["conflicts"][0]["path"].clone(),
+        )
     };
     assert_eq!((status, conflicts), (1, "/notes".into()));
     sandbox.good("workspace stop try");
@@ -183,7 +219,10 @@ fn tasks_that_would_not_merge_are_told_early() {
     fs::write(sandbox.path("web/notes"), "of the user\n").unwrap();
     let counted = sandbox.object("tasks --all --json");
     let counts: Vec<_> = (0..3).map(|task| &counted["tasks"][task]["conflicts"]).collect();
-    assert_eq!(counts, [&json!({"files": 1}), &json!({"files": 1}), &json!({"files": 0})]);
+    assert_eq!(
+        counts,
+        [&json!({"files": 1}), &json!({"files": 1}), &json!({"files": 0})]
+    );
     let body = sandbox.object("tasks --all --conflicts --json");
     let of = |task: usize| &body["tasks"][task]["conflicts"];
     assert_eq!(of(0)["directory"][0]["path"], "/notes");
@@ -192,7 +231,11 @@ fn tasks_that_would_not_merge_are_told_early() {
     assert_eq!(*of(2), json!({"files": 0, "directory": [], "tasks": []}));
     assert_eq!(sandbox.good("tasks --all").lines().count(), 4);
     assert!(sandbox.good("tasks --all").contains("  1 file "));
-    assert!(sandbox.good("tasks --all -v").contains("\n  conflicts with other-1: notes\n"));
+    assert!(
+        sandbox
+            .good("tasks --all -v")
+            .contains("\n  conflicts with other-1: notes\n")
+    );
     sandbox.good("discard one other-1 other-2 --yes");
 }
 
@@ -206,7 +249,10 @@ fn pruning_shows_first_and_spares_what_is_nowhere_else() {
     sandbox.good("workspace stop idle");
     assert_eq!(sandbox.good("prune --tasks --dry-run"), "web/idle\n");
     assert_eq!(sandbox.bad("prune --tasks"), (2, "needs-confirmation".into()));
-    assert_eq!(sandbox.object("prune --tasks --yes --json")["tasks"], serde_json::json!(["web/idle"]));
+    assert_eq!(
+        sandbox.object("prune --tasks --yes --json")["tasks"],
+        serde_json::json!(["web/idle"])
+    );
     assert_eq!(sandbox.good("prune --tasks --dry-run"), "");
     assert_eq!(sandbox.object("tasks --all --json")["tasks"][0]["name"], "kept");
     sandbox.good("discard kept --yes");
@@ -219,21 +265,41 @@ fn a_run_that_ends_well_can_be_applied_at_once() {
     sandbox.good("workspace stop try");
     sandbox
         .avfs()
-        .args(["exec", "--vault", "try", "--apply-on-success", "-c", "echo 1 > new; exit 3"])
+        .args([
+            "exec",
+            "--vault",
+            "try",
+            "--apply-on-success",
+            "-c",
+            "echo 1 > new; exit 3",
+        ])
         .assert()
         .code(3);
     assert!(!sandbox.path("web/new").exists());
     sandbox
         .avfs()
-        .args(["exec", "--vault", "try", "--apply-on-success", "-c", "echo 2 > new"])
+        .args([
+            "exec",
+            "--vault",
+            "try",
+            "--apply-on-success",
+            "-c",
+            "echo 2 > new",
+        ])
         .assert()
         .success();
     assert_eq!(fs::read_to_string(sandbox.path("web/new")).unwrap(), "2\n");
     let object = sandbox.object("exec --vault try --apply-on-success --json -- touch another");
-    assert_eq!((&object["kind"], &object["apply"]["files"][0]["path"]), (&"exec".into(), &"/another".into()));
+    assert_eq!(
+        (&object["kind"], &object["apply"]["files"][0]["path"]),
+        (&"exec".into(), &"/another".into())
+    );
     assert!(sandbox.path("web/another").exists());
     assert!(object["apply"]["id"].is_u64() && object["apply"]["kind"].is_null());
-    assert_eq!(sandbox.bad("exec --vault web --apply-on-success -- true"), (2, "not-a-task".into()));
+    assert_eq!(
+        sandbox.bad("exec --vault web --apply-on-success -- true"),
+        (2, "not-a-task".into())
+    );
     sandbox.good("discard try --yes");
 }
 
@@ -242,8 +308,12 @@ fn a_directory_with_many_files_is_one_line_and_what_is_ignored_is_counted() {
     let sandbox = Sandbox::new();
     let dir = workspace(&sandbox, "try");
     fs::write(dir.join(".gitignore"), "node_modules/\n*.log\n").unwrap();
-    for (directory, files) in [("dist/js", 30), ("node_modules/a/lib", 3), ("node_modules/b", 2), ("src", 2)]
-    {
+    for (directory, files) in [
+        ("dist/js", 30),
+        ("node_modules/a/lib", 3),
+        ("node_modules/b", 2),
+        ("src", 2),
+    ] {
         fs::create_dir_all(dir.join(directory)).unwrap();
         (0..files).for_each(|at| fs::write(dir.join(directory).join(format!("{at}.js")), "x\n").unwrap());
     }
@@ -263,7 +333,10 @@ fn a_directory_with_many_files_is_one_line_and_what_is_ignored_is_counted() {
     assert_eq!(sandbox.good("diff try --all").lines().count(), 33);
     assert_eq!(sandbox.good("diff try --name-only").lines().count(), 33);
     let shown = sandbox.good("diff try --ignored");
-    assert!(shown.ends_with("ignored  node_modules/ (5 files)\nignored  src/run.log\n"), "{shown}");
+    assert!(
+        shown.ends_with("ignored  node_modules/ (5 files)\nignored  src/run.log\n"),
+        "{shown}"
+    );
     assert_snapshot!(sandbox.run("diff try -- node_modules/a"), @r"
     status 0
     --- data
@@ -276,12 +349,19 @@ fn a_directory_with_many_files_is_one_line_and_what_is_ignored_is_counted() {
     assert_eq!(body["changes"].as_array().unwrap().len(), 39);
     assert_eq!(body["changes"][38]["ignored"], true);
     assert_eq!(sandbox.object("diff try --json")["ignored"]["files"], 6);
-    assert_eq!(sandbox.object("tasks --all --json")["tasks"][0]["changed"]["added"], 33);
+    assert_eq!(
+        sandbox.object("tasks --all --json")["tasks"][0]["changed"]["added"],
+        33
+    );
     sandbox.good("apply try --yes");
     assert!(sandbox.path("web/dist/js/0.js").exists() && !sandbox.path("web/node_modules").exists());
     sandbox.good("apply try node_modules/b --yes");
     assert!(sandbox.path("web/node_modules/b/0.js").exists() && !sandbox.path("web/node_modules/a").exists());
-    let output = sandbox.avfs().args(["diff", "try", "--json"]).env("AVFS_TASKS_IGNORED", "true").output();
+    let output = sandbox
+        .avfs()
+        .args(["diff", "try", "--json"])
+        .env("AVFS_TASKS_IGNORED", "true")
+        .output();
     let body: serde_json::Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
     assert_eq!(body["changes"].as_array().unwrap().len(), 39);
     sandbox.good("discard try --yes");

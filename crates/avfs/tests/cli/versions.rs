@@ -54,10 +54,13 @@ fn a_checkpoint_is_saved_listed_shown_and_deleted() {
     --- talk
     deleted checkpoint v1 (snapshot ID)
     ");
-    assert_eq!(sandbox.bad("checkpoint show v1"), (3, "unknown-checkpoint".to_owned()));
+    assert_eq!(
+        sandbox.bad("checkpoint show v1"),
+        (3, "unknown-checkpoint".to_owned())
+    );
 }
 
-/// Hides when and by whom a checkpoint was saved.
+/// Removes the time and the author of a checkpoint.
 fn without_saver(text: &str) -> String {
     let (before, rest) = text.split_once("saved ").unwrap();
     let (saver, after) = rest.split_once(", entry ").unwrap();
@@ -71,7 +74,13 @@ fn checkpoints_without_a_name_are_named_by_the_time_and_never_clash() {
     let vault = sandbox.seed("web", &[("a", "1")]);
     for _ in 0..3 {
         let name = String::from_utf8(sandbox.data("checkpoint save -q")).unwrap();
-        let digits = name.trim().strip_prefix("cp-").unwrap().split('-').map(str::len).collect::<Vec<_>>();
+        let digits = name
+            .trim()
+            .strip_prefix("cp-")
+            .unwrap()
+            .split('-')
+            .map(str::len)
+            .collect::<Vec<_>>();
         assert!(digits.starts_with(&[8, 6]), "{name}");
     }
     assert_eq!(vault.checkpoints().unwrap().len(), 3);
@@ -82,10 +91,20 @@ fn a_taken_or_bad_name_changes_nothing() {
     let sandbox = Sandbox::new();
     let vault = sandbox.seed("web", &[("a", "1")]);
     sandbox.run("checkpoint save v1");
-    assert_eq!(sandbox.bad("checkpoint save v1"), (4, "checkpoint-exists".to_owned()));
+    assert_eq!(
+        sandbox.bad("checkpoint save v1"),
+        (4, "checkpoint-exists".to_owned())
+    );
     assert_eq!(sandbox.bad("checkpoint save a/b"), (2, "bad-name".to_owned()));
-    assert_eq!(sandbox.bad("checkpoint delete v1 v9"), (3, "unknown-checkpoint".to_owned()));
-    assert_eq!(vault.checkpoints().unwrap().len(), 1, "one unknown name, and none is deleted");
+    assert_eq!(
+        sandbox.bad("checkpoint delete v1 v9"),
+        (3, "unknown-checkpoint".to_owned())
+    );
+    assert_eq!(
+        vault.checkpoints().unwrap().len(),
+        1,
+        "one unknown name, and none is deleted"
+    );
 }
 
 #[test]
@@ -107,7 +126,10 @@ fn an_unknown_checkpoint_gets_a_suggestion() {
     error: 'befor-upgrade' is neither a checkpoint of vault 'web', nor a vault, nor a snapshot of it
     hint: did you mean 'before-upgrade'?
     ");
-    assert_eq!(sandbox.bad("checkpoint restore nonsense"), (3, "unknown-revision".to_owned()));
+    assert_eq!(
+        sandbox.bad("checkpoint restore nonsense"),
+        (3, "unknown-revision".to_owned())
+    );
 }
 
 #[test]
@@ -121,14 +143,17 @@ fn a_restore_and_its_undo_give_the_same_bytes() {
     write(&vault, "new", b"new");
     let second = contents(&vault.reader().unwrap());
     let restored = sandbox.object("checkpoint restore v1 --json");
-    assert_eq!((&restored["kind"], &restored["from"]), (&"restored".into(), &"v1".into()));
+    assert_eq!(
+        (&restored["kind"], &restored["from"]),
+        (&"restored".into(), &"v1".into())
+    );
     assert_eq!(restored["snapshot"], vault.head().unwrap().to_string());
     assert_eq!(contents(&vault.reader().unwrap()), first);
     assert_snapshot!(sandbox.scrubbed("undo"), @"
     status 0
     --- data
     --- talk
-    undid 7 in vault 'web': restore v1 (5 paths)
+    undid 7 in vault 'web': restore v1 (3 files)
     `avfs redo` does it again
     ");
     assert_eq!(contents(&vault.reader().unwrap()), second);
@@ -152,15 +177,21 @@ fn single_paths_come_back_from_a_checkpoint_and_from_another_vault() {
     status 0
     --- data
     --- talk
-    2 paths from v1, now snapshot ID (`avfs undo` takes it back)
+    2 files from v1, now snapshot ID (`avfs undo` undoes it)
     ");
     let read = |file: &str| vault.reader().unwrap().read(&path(file)).unwrap().to_vec();
     assert_eq!([read("a"), read("b"), read("dir/c")], [b"1", b"2", b"1"]);
     sandbox.seed("fix", &[("a", "from fix")]);
     sandbox.run("checkout fix: a --vault web");
     assert_eq!(read("a"), b"from fix");
-    assert_eq!(sandbox.bad("checkout fix: nowhere --vault web"), (3, "not-found".to_owned()));
-    assert_eq!(sandbox.bad("checkout v1 .. --vault web"), (2, "bad-name".to_owned()));
+    assert_eq!(
+        sandbox.bad("checkout fix: nowhere --vault web"),
+        (3, "not-found".to_owned())
+    );
+    assert_eq!(
+        sandbox.bad("checkout v1 .. --vault web"),
+        (2, "bad-name".to_owned())
+    );
 }
 
 #[test]
@@ -188,15 +219,15 @@ fn revert_goes_to_the_last_checkpoint_or_to_the_fork_base() {
 }
 
 #[test]
-fn undo_takes_back_step_by_step_and_says_when_nothing_is_left() {
+fn undo_reverts_step_by_step_and_says_when_nothing_is_left() {
     let sandbox = Sandbox::new();
     let vault = sandbox.seed("web", &[("a", "1"), ("a", "2"), ("a", "3")]);
     assert_snapshot!(sandbox.run("undo --steps 2"), @"
     status 0
     --- data
     --- talk
-    undid 4 in vault 'web': write /a (1 path)
-    undid 3 in vault 'web': write /a (1 path)
+    undid 4 in vault 'web': write /a (1 file)
+    undid 3 in vault 'web': write /a (1 file)
     `avfs redo` does it again
     ");
     assert_eq!(&vault.reader().unwrap().read(&path("a")).unwrap()[..], b"1");
@@ -204,7 +235,7 @@ fn undo_takes_back_step_by_step_and_says_when_nothing_is_left() {
     status 1
     --- data
     --- talk
-    undid 2 in vault 'web': write /a (2 paths)
+    undid 2 in vault 'web': write /a (1 file)
     `avfs redo` does it again
     warning: only 1 change could be undone
     ");
@@ -237,13 +268,27 @@ fn the_log_tells_what_happened_newest_first() {
     --- talk
     ");
     let log = sandbox.object("log -n 2 --json");
-    let actions: Vec<&str> =
-        log["entries"].as_array().unwrap().iter().map(|entry| entry["action"].as_str().unwrap()).collect();
-    assert_eq!((log["kind"].as_str(), actions), (Some("log"), vec!["rm /a", "write /a"]));
+    let actions: Vec<&str> = log["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["action"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (log["kind"].as_str(), actions),
+        (Some("log"), vec!["rm /a", "write /a"])
+    );
     let versions = sandbox.object("log a --json");
-    let sizes: Vec<Option<u64>> =
-        versions["versions"].as_array().unwrap().iter().map(|version| version["size"].as_u64()).collect();
-    assert_eq!((versions["path"].as_str(), sizes), (Some("/a"), vec![None, Some(3), Some(1)]));
+    let sizes: Vec<Option<u64>> = versions["versions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|version| version["size"].as_u64())
+        .collect();
+    assert_eq!(
+        (versions["path"].as_str(), sizes),
+        (Some("/a"), vec![None, Some(3), Some(1)])
+    );
     assert_eq!(sandbox.bad("log nowhere"), (3, "not-found".to_owned()));
 }
 
@@ -252,18 +297,31 @@ fn a_name_that_steers_a_terminal_is_escaped_in_the_log() {
     let sandbox = Sandbox::new();
     sandbox.seed("web", &[("\u{1b}[31mred", "1")]);
     let log = sandbox.run("log");
-    assert!(log.contains("write /\\u{1b}[31mred") && !log.contains('\u{1b}'), "{log}");
+    assert!(
+        log.contains("write /\\u{1b}[31mred") && !log.contains('\u{1b}'),
+        "{log}"
+    );
 }
 
 #[test]
 fn the_beginning_of_an_id_must_say_which() {
     let sandbox = Sandbox::new();
     let vault = sandbox.seed("web", &[("a", "1")]);
-    let id = vault.history(None, 1).unwrap()[0].snapshot.to_string();
-    assert_eq!(sandbox.object(&format!("checkpoint restore {} --json", &id[..6]))["changed"], 0);
+    let id = vault.history().entries(None, 1).unwrap()[0].snapshot.to_string();
+    assert_eq!(
+        sandbox.object(&format!("checkpoint restore {} --json", &id[..6]))["changed"],
+        0
+    );
     assert_eq!(sandbox.bad(&format!("checkpoint restore {}", &id[..5])).0, 3);
-    let no_such = if id.starts_with("000000") { "ffffff" } else { "000000" };
-    assert_eq!(sandbox.bad(&format!("checkout {no_such} a")), (3, "unknown-revision".to_owned()));
+    let no_such = if id.starts_with("000000") {
+        "ffffff"
+    } else {
+        "000000"
+    };
+    assert_eq!(
+        sandbox.bad(&format!("checkout {no_such} a")),
+        (3, "unknown-revision".to_owned())
+    );
     add_twin(&sandbox, vault.id(), &id);
     assert_snapshot!(sandbox.run(&format!("checkout {} a", &id[..8])).replace(&id[..8], "DIGITS"), @"
     status 2
@@ -274,23 +332,35 @@ fn the_beginning_of_an_id_must_say_which() {
     ");
 }
 
-/// Adds an entry to the history whose snapshot has an id that begins alike. Nobody can choose such an id,
-/// so there is no snapshot behind it.
+/// Adds an entry to the history whose snapshot has an id with the same beginning. Such an id cannot be
+/// chosen, so the snapshot does not exist.
 fn add_twin(sandbox: &Sandbox, vault: agentvfs::VaultId, id: &str) {
     let store = EmbeddedStore::open(&sandbox.store(), OpenOptions::default()).unwrap();
     let key = |seq: u64| format!("history/{vault}/{seq:012}");
     let record = String::from_utf8(store.read(&key(2)).unwrap().unwrap()).unwrap();
     let last = if id.ends_with('0') { "1" } else { "0" };
     let twin = record.replace(id, &format!("{}{last}", &id[..63]));
-    store.commit(&[RefEdit::create(key(3), twin.into_bytes())]).unwrap();
+    store
+        .commit(&[RefEdit::create(key(3), twin.into_bytes())])
+        .unwrap();
 }
 
 #[test]
 fn lines_with_a_mistake_are_refused() {
     let sandbox = Sandbox::new();
-    for line in ["log --graph src", "undo --steps 0", "checkpoint", "checkout v1", "revert", "log .."] {
+    for line in [
+        "log --graph src",
+        "undo --steps 0",
+        "checkpoint",
+        "checkout v1",
+        "revert",
+        "log ..",
+    ] {
         assert_eq!(sandbox.bad(line).0, 2, "{line}");
     }
     assert_eq!(sandbox.bad("log"), (2, "no-vault".to_owned()));
-    assert_eq!(sandbox.bad("log --vault nowhere"), (3, "unknown-vault".to_owned()));
+    assert_eq!(
+        sandbox.bad("log --vault nowhere"),
+        (3, "unknown-vault".to_owned())
+    );
 }

@@ -1,9 +1,9 @@
 //! Every block of commands in README.md and docs/, typed in order in a terminal, by a new user in a project.
 //!
-//! A block of a page (indented by four, or fenced) with a line that calls `avfs` is typed line by line, each page in a home
-//! of its own. Lines of a block in which some begin with `$ ` are output unless they begin so. A command must end with status
-//! 0, or with the one that its comment names (`# status 1: …`). What a page cannot say to its readers is in comments of
-//! its own before the block:
+//! A block of a page (indented by four, or fenced) with a line that calls `avfs` is typed line by line, each
+//! page in a home of its own. In a block in which some lines begin with `$ `, the other lines are output. A
+//! command must end with status 0, or with the one that its comment names (`# status 1: …`). Instructions
+//! that are not for readers are in comments before the block:
 //!
 //! ```text
 //! <!-- typed first: avfs run --name fix -- claude -->    what has happened before; several lines are several commands
@@ -42,12 +42,15 @@ pages! {
     cli: "docs/cli.md",
     exec: "docs/exec.md",
     git: "docs/git.md",
+    images: "docs/images.md",
+    mcp: "docs/mcp.md",
     merge: "docs/merge.md",
     network: "docs/network.md",
     policy: "docs/policy.md",
     review: "docs/review.md",
     rules: "docs/rules.md",
     run: "docs/run.md",
+    server: "docs/server.md",
     tasks: "docs/tasks.md",
 }
 
@@ -60,7 +63,9 @@ fn readme_by_an_ordinary_user() {
 fn every_page_with_commands_is_typed() {
     let docs = std::fs::read_dir(repository().join("docs")).unwrap();
     let names = docs.map(|entry| format!("docs/{}", entry.unwrap().file_name().display()));
-    let names = names.filter(|name| name.ends_with(".md")).chain(["README.md".to_owned()]);
+    let names = names
+        .filter(|name| name.ends_with(".md"))
+        .chain(["README.md".to_owned()]);
     let mut found: Vec<String> = names.filter(|name| read(name).has_commands()).collect();
     found.sort();
     let mut typed = TYPED.to_vec();

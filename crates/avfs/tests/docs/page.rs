@@ -1,11 +1,11 @@
-//! A page, read for what its readers would type.
+//! Extracts from a page the commands that its readers would type.
 
 /// One thing that a reader does.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     Command {
         line: String,
-        /// What it is to end with.
+        /// The expected exit status.
         status: i32,
         /// Its line in the page.
         number: usize,
@@ -20,7 +20,7 @@ pub struct Page {
     steps: Vec<Step>,
 }
 
-/// What a comment of the page says about the next block.
+/// An instruction in a comment of the page for the next block.
 enum Mark {
     NotTyped,
     File(String),
@@ -59,7 +59,7 @@ impl Page {
     }
 }
 
-/// The comment that begins at a line, and the line behind it.
+/// The comment that begins at a line, and the number of the line after it.
 fn comment_at(lines: &[&str], start: usize) -> Option<(String, usize)> {
     let first = lines[start].trim_start().strip_prefix("<!--")?;
     let mut text = first.to_owned();
@@ -68,7 +68,10 @@ fn comment_at(lines: &[&str], start: usize) -> Option<(String, usize)> {
         at += 1;
         text = format!("{text}\n{}", lines.get(at).expect("a comment ends"));
     }
-    Some((text.split("-->").next().unwrap_or_default().trim().to_owned(), at + 1))
+    Some((
+        text.split("-->").next().unwrap_or_default().trim().to_owned(),
+        at + 1,
+    ))
 }
 
 fn read_comment(comment: &str, at: usize, steps: &mut Vec<Step>) -> Option<Mark> {
@@ -80,17 +83,27 @@ fn read_comment(comment: &str, at: usize, steps: &mut Vec<Step>) -> Option<Mark>
         assert!(!reason.trim().is_empty(), "line {}: why is it not typed?", at + 1);
         return Some(Mark::NotTyped);
     }
-    comment.strip_prefix("file:").map(|name| Mark::File(name.trim().to_owned()))
+    comment
+        .strip_prefix("file:")
+        .map(|name| Mark::File(name.trim().to_owned()))
 }
 
-/// The block that begins at a line: fenced, or indented behind an empty line.
+/// The block that begins at a line: fenced, or indented after an empty line.
 fn block_at<'a>(lines: &[&'a str], start: usize) -> Option<(Block<'a>, usize)> {
     let first = lines[start];
     if first.trim_start().starts_with("```") {
-        let length =
-            lines[start + 1..].iter().take_while(|line| !line.trim_start().starts_with("```")).count();
+        let length = lines[start + 1..]
+            .iter()
+            .take_while(|line| !line.trim_start().starts_with("```"))
+            .count();
         let inner = lines[start + 1..start + 1 + length].to_vec();
-        return Some((Block { above: start + 1, lines: inner }, start + length + 2));
+        return Some((
+            Block {
+                above: start + 1,
+                lines: inner,
+            },
+            start + length + 2,
+        ));
     }
     let indent = first.len() - first.trim_start().len();
     let is_apart =
@@ -100,17 +113,26 @@ fn block_at<'a>(lines: &[&'a str], start: usize) -> Option<(Block<'a>, usize)> {
     }
     let belongs = |line: &&&str| line.trim().is_empty() || line.len() - line.trim_start().len() >= indent;
     let length = lines[start..].iter().take_while(belongs).count();
-    let inner = lines[start..start + length].iter().map(|line| line.get(indent..).unwrap_or_default());
-    Some((Block { above: start, lines: inner.collect() }, start + length))
+    let inner = lines[start..start + length]
+        .iter()
+        .map(|line| line.get(indent..).unwrap_or_default());
+    Some((
+        Block {
+            above: start,
+            lines: inner.collect(),
+        },
+        start + length,
+    ))
 }
 
 impl Block<'_> {
     fn into_steps(self, mark: Option<Mark>, steps: &mut Vec<Step>) {
         match mark {
             Some(Mark::NotTyped) => {}
-            Some(Mark::File(name)) => {
-                steps.push(Step::File { name, text: self.lines.join("\n").trim_end().to_owned() + "\n" })
-            }
+            Some(Mark::File(name)) => steps.push(Step::File {
+                name,
+                text: self.lines.join("\n").trim_end().to_owned() + "\n",
+            }),
             None if self.is_picture() || !self.lines.iter().any(|line| calls_avfs(line)) => {}
             None => steps.extend(self.commands()),
         }
@@ -125,8 +147,12 @@ impl Block<'_> {
         let is_transcript = self.lines.iter().any(|line| line.starts_with("$ "));
         let mut commands = Vec::new();
         for (index, line) in self.lines.iter().enumerate() {
-            let typed = if is_transcript { line.strip_prefix("$ ") } else { Some(*line) };
-            // A synopsis is no command, and neither is a line that stands for others.
+            let typed = if is_transcript {
+                line.strip_prefix("$ ")
+            } else {
+                Some(*line)
+            };
+            // A synopsis is not a command, and neither is a line with an ellipsis.
             let typed = typed.filter(|line| !line.trim().is_empty() && !line.contains('…'));
             commands.extend(typed.map(|line| command(line, self.above + index + 1)));
         }
@@ -138,10 +164,14 @@ fn command(line: &str, number: usize) -> Step {
     let comment = line.split_once(" # ").map_or("", |(_, comment)| comment);
     let status = comment.split_once("status ").map(|(_, rest)| rest);
     let digits = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
-    Step::Command { line: line.to_owned(), status: status.and_then(digits).unwrap_or(0), number }
+    Step::Command {
+        line: line.to_owned(),
+        status: status.and_then(digits).unwrap_or(0),
+        number,
+    }
 }
 
-/// Whether `avfs` stands where a shell looks for a program.
+/// Whether `avfs` is in the position of a program name.
 fn calls_avfs(line: &str) -> bool {
     let line = line.strip_prefix("$ ").unwrap_or(line);
     line.match_indices("avfs ").any(|(at, _)| {
@@ -174,29 +204,48 @@ mod tests {
             "text\n\n    avfs ls\n    avfs diff a  # status 1: they differ\n\ntext\n",
             &[("avfs ls", 0, 3), ("avfs diff a  # status 1: they differ", 1, 4)],
         );
-        check("```sh\nid=$(avfs session start)\n```\n", &[("id=$(avfs session start)", 0, 2)]);
-        check("- item:\n\n      cd x && avfs ls\n\n  more\n", &[("cd x && avfs ls", 0, 3)]);
+        check(
+            "```sh\nid=$(avfs session start)\n```\n",
+            &[("id=$(avfs session start)", 0, 2)],
+        );
+        check(
+            "- item:\n\n      cd x && avfs ls\n\n  more\n",
+            &[("cd x && avfs ls", 0, 3)],
+        );
     }
 
     #[test]
-    fn what_is_no_command_is_not_typed() {
+    fn text_that_is_not_a_command_is_not_typed() {
         check("    error: no\n    hint: run avfs fsck\n", &[]);
         check("text\n    avfs in a paragraph\n", &[]);
         check("    avfs review TASK [PATH…]\n", &[]);
         check("    $ avfs ls\n    a\n    b\n", &[("avfs ls", 0, 1)]);
-        check("    avfs      the command line\n      │\n    agentvfs  the library\n", &[]);
+        check(
+            "    avfs      the command line\n      │\n    agentvfs  the library\n",
+            &[],
+        );
         check("    [setup]\n    commands = [\"avfs \"]\n", &[]);
     }
 
     #[test]
     fn comments_say_what_readers_do_not_need() {
-        check("<!-- not typed: dangerous -->\n\n    avfs gc\n\ntext\n\n    avfs ls\n", &[("avfs ls", 0, 7)]);
+        check(
+            "<!-- not typed: dangerous -->\n\n    avfs gc\n\ntext\n\n    avfs ls\n",
+            &[("avfs ls", 0, 7)],
+        );
         check(
             "<!-- typed first:\nmkdir a\navfs undo # status 4\n-->\n\n    avfs ls\n",
-            &[("mkdir a", 0, 1), ("avfs undo # status 4", 4, 1), ("avfs ls", 0, 6)],
+            &[
+                ("mkdir a", 0, 1),
+                ("avfs undo # status 4", 4, 1),
+                ("avfs ls", 0, 6),
+            ],
         );
         let page = Page::read("<!-- file: avfs.toml -->\n\n    a = 1\n\n    b = 2\n\ntext\n");
-        let file = Step::File { name: "avfs.toml".into(), text: "a = 1\n\nb = 2\n".into() };
+        let file = Step::File {
+            name: "avfs.toml".into(),
+            text: "a = 1\n\nb = 2\n".into(),
+        };
         assert_eq!(page.steps(), [file]);
     }
 }

@@ -1,4 +1,5 @@
-//! A new user of this machine: a home with a project in it, and programs that stand for those that pages name.
+//! A new user of this machine: a home with a project in it, and replacements for the programs that pages
+//! name.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -7,8 +8,8 @@ use std::process::Command;
 
 use crate::server;
 
-/// An agent, a compiler, an editor and others, by their paths below the home. What they do is enough to see that
-/// they ran.
+/// An agent, a compiler, an editor and others, by their paths below the home. They do just enough to show
+/// that they ran.
 const PROGRAMS: &[(&str, &str)] = &[
     ("bin/claude", include_str!("agent.sh")),
     (
@@ -24,11 +25,20 @@ const PROGRAMS: &[(&str, &str)] = &[
 
 /// A project as many are: tracked files, ignored ones, a secret.
 const FILES: &[(&str, &str)] = &[
-    ("Cargo.toml", "[package]\nname = \"web\"\nversion = \"0.1.0\"\nedition = \"2024\"\n"),
-    ("package.json", "{ \"name\": \"web\", \"scripts\": { \"test\": \"true\" } }\n"),
+    (
+        "Cargo.toml",
+        "[package]\nname = \"web\"\nversion = \"0.1.0\"\nedition = \"2024\"\n",
+    ),
+    (
+        "package.json",
+        "{ \"name\": \"web\", \"scripts\": { \"test\": \"true\" } }\n",
+    ),
     ("Makefile", "all:\n\tmkdir -p out && echo made >out/made\n"),
     ("README.md", include_str!("a-readme.md")),
-    ("src/main.rs", "fn main() {\n    // TODO: the login has a timeout\n}\n"),
+    (
+        "src/main.rs",
+        "fn main() {\n    // TODO: the login has a timeout\n}\n",
+    ),
     ("src/main.py", "print('hello')\n"),
     ("src/web/index.js", "// the page\n"),
     ("src/web/Makefile", "all:\n\ttrue\n"),
@@ -42,7 +52,7 @@ const IGNORED: &[(&str, &str)] = &[(".env", "PASSWORD=hidden\n")];
 const NEWEST_APPROVAL: &str =
     r#"$(avfs approvals list --json | grep -o '"id":"[^"]*' | cut -d '"' -f 4 | tail -n 1)"#;
 
-/// How the project became what it is.
+/// The commands that create the project's history.
 const HISTORY: &str = "git init -q -b main && git add -A && git commit -q -m First && git tag v1.2";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,13 +67,17 @@ const ORDINARY: u32 = 1001;
 pub struct Scene {
     place: tempfile::TempDir,
     user: User,
-    /// Of the server that stands for all others.
+    /// The port of the server that replaces all others.
     port: u16,
 }
 
 impl Scene {
     pub fn new(user: User) -> Scene {
-        let scene = Scene { place: tempfile::tempdir().unwrap(), user, port: server::start() };
+        let scene = Scene {
+            place: tempfile::tempdir().unwrap(),
+            user,
+            port: server::start(),
+        };
         fs::set_permissions(scene.place.path(), Permissions::from_mode(0o755)).unwrap();
         for (name, text) in PROGRAMS {
             scene.write(&scene.home().join(name), text);
@@ -74,10 +88,19 @@ impl Scene {
             User::Root => symlink(ours, scene.home().join("bin/avfs")).unwrap(),
             User::Ordinary => fs::copy(ours, scene.home().join("bin/avfs")).map(drop).unwrap(),
         }
-        scene.write(&scene.home().join(".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n");
-        FILES.iter().chain(IGNORED).for_each(|(name, text)| scene.write(&scene.project().join(name), text));
+        scene.write(
+            &scene.home().join(".gitconfig"),
+            "[user]\n\tname = Ada\n\temail = ada@example.com\n",
+        );
+        FILES
+            .iter()
+            .chain(IGNORED)
+            .for_each(|(name, text)| scene.write(&scene.project().join(name), text));
         let mut history = Command::new("sh");
-        history.args(["-euc", HISTORY]).current_dir(scene.project()).env("HOME", scene.home());
+        history
+            .args(["-euc", HISTORY])
+            .current_dir(scene.project())
+            .env("HOME", scene.home());
         assert!(history.status().unwrap().success());
         if user == User::Ordinary {
             give(&scene.home(), ORDINARY);
@@ -102,12 +125,18 @@ impl Scene {
         self.place.path().join("tmux")
     }
 
-    /// A line of a page as it is typed here: something stands for what only its readers have.
+    /// A line of a page as it is typed here, with replacements for things that only its readers have.
     pub fn at_this_place(&self, line: &str) -> String {
         let server = format!("http://{}:{}/", server::HOST, self.port);
-        [("https://example.com/", &*server), ("example.com", server::HOST), ("a1-5f0c21d8", NEWEST_APPROVAL)]
-            .iter()
-            .fold(line.to_owned(), |line, (written, here)| line.replace(written, here))
+        [
+            ("https://example.com/", &*server),
+            ("example.com", server::HOST),
+            ("a1-5f0c21d8", NEWEST_APPROVAL),
+        ]
+        .iter()
+        .fold(line.to_owned(), |line, (written, here)| {
+            line.replace(written, here)
+        })
     }
 
     pub fn write(&self, file: &Path, text: &str) {
@@ -120,7 +149,10 @@ impl Scene {
 
     /// A shell in the project, in a namespace of mounts of its own.
     pub fn shell(&self) -> Vec<String> {
-        let (home, place) = (self.home().display().to_string(), self.place.path().display().to_string());
+        let (home, place) = (
+            self.home().display().to_string(),
+            self.place.path().display().to_string(),
+        );
         let become_user = match self.user {
             User::Root => String::new(),
             User::Ordinary => format!("setpriv --reuid {ORDINARY} --regid {ORDINARY} --clear-groups --"),
@@ -138,13 +170,17 @@ impl Scene {
                 PROMPT_COMMAND='echo $? >>{}' bash --norc --noprofile -i",
             self.statuses().display()
         );
-        ["unshare", "--mount", "sh", "-c", &inner].map(str::to_owned).to_vec()
+        ["unshare", "--mount", "sh", "-c", &inner]
+            .map(str::to_owned)
+            .to_vec()
     }
 }
 
 fn give(path: &Path, user: u32) {
     std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap();
     if path.is_dir() && !path.is_symlink() {
-        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path(), user));
+        fs::read_dir(path)
+            .unwrap()
+            .for_each(|entry| give(&entry.unwrap().path(), user));
     }
 }

@@ -1,4 +1,5 @@
-//! A web server at an address of this machine that no proxy is bypassed for. It stands for every host that pages name.
+//! A web server at an address of this machine for which no proxy is bypassed. It replaces every host that
+//! pages name.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +12,7 @@ pub fn start() -> u16 {
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for connection in listener.incoming() {
-            // A client that goes away is its own business.
+            // A client that goes away is not an error.
             let _ = connection.and_then(answer);
         }
     });
@@ -20,6 +21,10 @@ pub fn start() -> u16 {
 
 fn answer(mut connection: TcpStream) -> std::io::Result<()> {
     let request = BufReader::new(connection.try_clone()?);
-    let _: Vec<String> = request.lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+    let _: Vec<String> = request
+        .lines()
+        .map_while(Result::ok)
+        .take_while(|line| !line.is_empty())
+        .collect();
     connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\n1,2\n")
 }

@@ -1,4 +1,5 @@
-//! Somebody at a terminal, played by a tmux server of its own: types a line, answers what is asked, waits for the prompt.
+//! A user at a terminal, simulated by a separate tmux server: types a line, answers questions, waits for the
+//! prompt.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,9 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(50);
 const UNTIL_A_LOOK: Duration = Duration::from_millis(100);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// What is asked, by the end of the last line of a screen, and which keys answer it.
+/// Questions, by the end of the last line of a screen, and the keys that answer them.
 const QUESTIONS: &[(&str, &[&str])] = &[("[y/N]", &["y", "Enter"]), ("(END)", &["q"])];
-/// What a review shows at the bottom.
+/// The last line of a review.
 const REVIEW: &str = "q leave";
 
 pub struct Typist<'a> {
@@ -27,7 +28,10 @@ pub struct Typist<'a> {
 
 impl Typist<'_> {
     pub fn start(scene: &Scene) -> Typist<'_> {
-        let mut typist = Typist { scene, namespace: PathBuf::new() };
+        let mut typist = Typist {
+            scene,
+            namespace: PathBuf::new(),
+        };
         let mut tmux = typist.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "160", "-y", "50"]);
         check(&tmux.args(scene.shell()).output().unwrap());
         typist.await_prompts(1, "the shell");
@@ -36,7 +40,7 @@ impl Typist<'_> {
         typist
     }
 
-    /// Types a line and waits for its end; says what was wrong with it.
+    /// Types a line and waits for its end; returns an error message if it failed.
     pub fn type_line(&self, line: &str, status: i32) -> Result<(), String> {
         let before = self.prompts().len();
         self.ask(&["clear-history"]);
@@ -45,14 +49,19 @@ impl Typist<'_> {
         let statuses = self.await_prompts(before + 1, line);
         match statuses.last() {
             Some(found) if *found == status => Ok(()),
-            ended => Err(format!("{line}: {ended:?}, not {status}\n{}", self.screen("-100").trim())),
+            ended => Err(format!(
+                "{line}: {ended:?}, not {status}\n{}",
+                self.screen("-100").trim()
+            )),
         }
     }
 
     /// The status at each prompt so far.
     fn prompts(&self) -> Vec<i32> {
         let text = std::fs::read_to_string(self.scene.statuses()).unwrap_or_default();
-        text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.parse().ok()).collect()
+        text.split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n')?.parse().ok())
+            .collect()
     }
 
     fn await_prompts(&self, count: usize, place: &str) -> Vec<i32> {
@@ -62,7 +71,11 @@ impl Typist<'_> {
             if prompts.len() >= count {
                 return prompts;
             }
-            assert!(start.elapsed() < PATIENCE, "{place} does not end:\n{}", self.screen("-100"));
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{place} does not end:\n{}",
+                self.screen("-100")
+            );
             if looked.elapsed() > UNTIL_A_LOOK {
                 self.answer();
                 looked = Instant::now();
@@ -71,7 +84,7 @@ impl Typist<'_> {
         }
     }
 
-    /// Answers what is asked.
+    /// Answers a question.
     fn answer(&self) {
         let screen = self.screen("0");
         let last = screen.trim_end().lines().last().unwrap_or_default().trim_end();
@@ -99,7 +112,9 @@ impl Typist<'_> {
     /// `tmux` with nothing of the machine's own environment.
     fn tmux(&self, words: &[&str]) -> Command {
         let mut tmux = Command::new("tmux");
-        tmux.env_clear().env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").env("LC_ALL", "C.UTF-8");
+        tmux.env_clear()
+            .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("LC_ALL", "C.UTF-8");
         tmux.arg("-u").arg("-S").arg(self.scene.socket()).args(words);
         tmux
     }
@@ -108,7 +123,7 @@ impl Typist<'_> {
 impl Drop for Typist<'_> {
     fn drop(&mut self) {
         let _ = self.tmux(&["kill-server"]).output();
-        // Processes that serve mounts and sessions stay behind. What they have mounted goes with them.
+        // Processes that serve mounts and sessions stay behind. Their mounts end with them.
         processes_in(&self.namespace).for_each(|process| {
             let _ = kill_process(process, Signal::KILL);
         });
@@ -125,5 +140,9 @@ fn processes_in(namespace: &Path) -> impl Iterator<Item = Pid> {
 
 #[track_caller]
 fn check(output: &Output) {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -1,4 +1,4 @@
-//! What "always" holds for: the words, the programs and the surroundings that were shown.
+//! The scope of "always": the words, the programs and the environment that were shown.
 
 use crate::approvals::{Answer, Asker};
 
@@ -27,10 +27,18 @@ fn always_holds_while_programs_are_found_where_they_were_shown() {
     asker.good(&["chmod", "755", "bin/python3"]);
     let id = asker.asks(&words);
     let shown = asker.good(&["approvals", "show", &id]);
-    assert!(shown.contains("program: python3 is /workspace/bin/python3, a file of the vault"), "{shown}");
+    assert!(
+        shown.contains("program: python3 is /workspace/bin/python3, a file of the vault"),
+        "{shown}"
+    );
     asker.good(&["rm", "bin/python3"]);
     assert_eq!(asker.exec(&words).envelope["result"]["stdout"], "ran\n");
-    assert_eq!(asker.exec(&["-c", "mv bin b; ln -s b bin; printf '#!/bin/sh' > b/python3"]).status, 0);
+    assert_eq!(
+        asker
+            .exec(&["-c", "mv bin b; ln -s b bin; printf '#!/bin/sh' > b/python3"])
+            .status,
+        0
+    );
     asker.asks(&words);
 }
 
@@ -44,9 +52,16 @@ fn always_does_not_hold_once_a_run_has_put_the_program_into_a_cache() {
     let words = [&NET[..], &RUNS].concat();
     asker.good(&["approvals", "allow", &exec(&words).approval(), "--always"]);
     assert_eq!(exec(&words).envelope["result"]["stdout"], "ran\n");
-    let put = format!("cd {}; printf '#!/bin/sh\\necho agent' > python3; chmod +x python3", tools.display());
+    let put = format!(
+        "cd {}; printf '#!/bin/sh\\necho agent' > python3; chmod +x python3",
+        tools.display()
+    );
     assert_eq!(exec(&["-c", &put]).status, 0);
-    assert_eq!(exec(&["--", "python3"]).envelope["result"]["stdout"], "agent\n", "the control");
+    assert_eq!(
+        exec(&["--", "python3"]).envelope["result"]["stdout"],
+        "agent\n",
+        "the control"
+    );
     let asked = exec(&words);
     assert_eq!(asked.status, 121, "{}", asked.envelope);
     let refused = asker.bad(&["approvals", "allow", &asked.approval(), "--session"]);
@@ -80,7 +95,11 @@ fn always_holds_for_the_surroundings_that_were_shown() {
     };
     assert_eq!(with("PYTHONPATH", "/workspace/evil"), 121);
     assert_eq!(with("LC_ALL", "C"), 0);
-    for flags in [&["--cwd", "src"][..], &["--memory", "512M"], &["--timeout", "5000"]] {
+    for flags in [
+        &["--cwd", "src"][..],
+        &["--memory", "512M"],
+        &["--timeout", "5000"],
+    ] {
         let ran = asker.exec(&[&base[..], flags, &RUNS].concat());
         assert_eq!(ran.status, 0, "{flags:?}: {}", ran.envelope);
     }
@@ -92,9 +111,12 @@ fn always_does_not_hold_for_lines_that_set_variables() {
     let line = "python3 -c 'import json; print(1)'";
     let net = |line: &str| asker.exec(&[&NET[..], &["-c", line]].concat());
     always(&asker, &[&NET[..], &["-c", line]].concat());
-    // So that it is not for want of a rule that these lines are asked for.
+    // So that these lines do not need approval merely for lack of a rule.
     for set in ["printf -v A x", "read A", "let A=1"] {
-        always(&asker, &[&NET[..], &["-c", &format!("{set}; touch made")]].concat());
+        always(
+            &asker,
+            &[&NET[..], &["-c", &format!("{set}; touch made")]].concat(),
+        );
     }
     for set in [
         "PYTHONPATH=/workspace/evil",
@@ -111,9 +133,12 @@ fn always_does_not_hold_for_lines_that_set_variables() {
         let asked = net(&format!("{set}; {line}"));
         assert_eq!(asked.status, 121, "{set}: {}", asked.envelope);
     }
-    assert_eq!(net(&format!("for PYTHONPATH in evil; do {line}; done")).status, 121);
+    assert_eq!(
+        net(&format!("for PYTHONPATH in evil; do {line}; done")).status,
+        121
+    );
     assert_eq!(net(&format!("PYTHONPATH=/workspace/evil {line}")).status, 121);
-    // What stays in the shell is nobody else's.
+    // A variable that stays in the shell affects no other program.
     assert_eq!(net(&format!("for i in 1 2; do {line}; done")).status, 0);
     // Unless it is a variable of the run.
     let given = [&NET[..], &["--env", "mine=1", "-c"]].concat();
@@ -142,7 +167,7 @@ fn always_for_a_line_with_input_is_for_the_whole_line() {
         let asked = asker.exec(&[&NET[..], &["-c", line]].concat());
         assert_eq!(asked.status, 121, "{line}: {}", asked.envelope);
     }
-    // An answer for the command without input is none for the same words with input.
+    // An answer for the command without input does not cover the same words with input.
     always(&asker, &[&NET[..], &["-c", reads]].concat());
     asker.asks(&[&NET[..], &["-c", &others[0]]].concat());
     let id = asker.asks(&[&NET[..], &["-c", &format!("{reads} < x.py")]].concat());
@@ -165,7 +190,9 @@ fn always_holds_for_the_input_that_was_given() {
 #[test]
 fn approved_commands_of_a_session_have_only_variables_that_their_words_name() {
     let asker = Asker::new();
-    let session = asker.good(&["session", "start", "--quiet", "--env", "KEPT=k", "--env", "CC=gcc"]);
+    let session = asker.good(&[
+        "session", "start", "--quiet", "--env", "KEPT=k", "--env", "CC=gcc",
+    ]);
     let session = session.trim();
     let set = "export NODE_OPTIONS=--max-old-space-size=99 CURL_HOME=/workspace CC=/workspace/cc SEEN=s";
     asker.session(session, &["-c", set]);
@@ -185,7 +212,10 @@ fn approved_commands_of_a_session_have_only_variables_that_their_words_name() {
     assert_eq!(asker.session(session, &["-c", line]).status, 0);
     let told = asker.good(&["cat", "told"]);
     assert!(told.contains("CC=gcc\n") && told.ends_with("s\n"), "{told}");
-    assert!(!told.contains("NODE_OPTIONS") && !told.contains("CURL_HOME"), "{told}");
+    assert!(
+        !told.contains("NODE_OPTIONS") && !told.contains("CURL_HOME"),
+        "{told}"
+    );
     asker.good(&["session", "stop", session]);
 }
 
@@ -193,30 +223,60 @@ fn approved_commands_of_a_session_have_only_variables_that_their_words_name() {
 fn session_is_approved_with_its_idle_limit() {
     let asker = Asker::new();
     let start = |idle: &str| {
-        let output =
-            asker.avfs(&["session", "start", "--net", "a.example", "--idle", idle]).output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+        let output = asker
+            .avfs(&["session", "start", "--net", "a.example", "--idle", idle])
+            .output()
+            .unwrap();
+        (
+            output.status.code().unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     assert_eq!(start("60").0, 121);
     let listed = asker.object(&["approvals", "list"]);
     let id = listed["approvals"][0]["id"].as_str().unwrap();
     let shown = asker.good(&["approvals", "show", id]);
-    assert!(shown.contains("idle: it ends after 60 seconds without a command\n"), "{shown}");
+    assert!(
+        shown.contains("idle: it ends after 60 seconds without a command\n"),
+        "{shown}"
+    );
     assert_eq!(asker.object(&["approvals", "show", id])["idle_seconds"], 60);
     asker.good(&["approvals", "allow", id]);
     let (status, told) = start("99999");
-    assert!(status == 121 && told.contains("other than then: idle limit"), "{status} {told}");
+    assert!(
+        status == 121 && told.contains("this has changed since: the idle limit"),
+        "{status} {told}"
+    );
     assert_eq!(start("60").0, 0);
 }
 
 #[test]
 fn parts_of_a_command_are_shown_with_a_margin() {
     let asker = Asker::new();
-    let id = asker.asks(&["--", "curl", "x\nls (read_only): `ls` only reads", &"y".repeat(200)]);
+    let id = asker.asks(&[
+        "--",
+        "curl",
+        "x\nls (read_only): `ls` only reads",
+        &"y".repeat(200),
+    ]);
     let shown = asker.good(&["approvals", "show", &id]);
-    let (_, below) = shown.split_once("\ndoes: networked").unwrap_or_else(|| panic!("{shown}"));
-    let rows: Vec<&str> = below.lines().skip(1).take_while(|row| row.starts_with(' ')).collect();
-    assert!(rows.len() > 2 && rows.iter().all(|row| row.starts_with("  | ")), "{shown}");
-    let (_, below) = shown.split_once("\nalways: ").unwrap_or_else(|| panic!("{shown}"));
-    assert!(below.lines().skip(1).all(|row| row.starts_with("  | ")), "{shown}");
+    let (_, below) = shown
+        .split_once("\ndoes: networked")
+        .unwrap_or_else(|| panic!("{shown}"));
+    let rows: Vec<&str> = below
+        .lines()
+        .skip(1)
+        .take_while(|row| row.starts_with(' '))
+        .collect();
+    assert!(
+        rows.len() > 2 && rows.iter().all(|row| row.starts_with("  | ")),
+        "{shown}"
+    );
+    let (_, below) = shown
+        .split_once("\nalways: ")
+        .unwrap_or_else(|| panic!("{shown}"));
+    assert!(
+        below.lines().skip(1).all(|row| row.starts_with("  | ")),
+        "{shown}"
+    );
 }

@@ -1,8 +1,13 @@
 //! The exec boundary as a user meets it: the real binary, real sandboxes, real mounts.
 //!
-//! Every envelope that a test sees is held against `docs/exec.schema.json`. Every wall has its control: the same act
-//! outside succeeds. Needs `/dev/fuse`, bubblewrap and root; what an ordinary user does needs `fusermount3` as well.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail where it stands")]
+//! Every envelope that a test sees is validated against `docs/exec.schema.json`. Every restriction has its
+//! control: the same action outside succeeds. Needs `/dev/fuse`, bubblewrap and root; tests as an ordinary
+//! user need `fusermount3` as well.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail where it stands"
+)]
 
 mod always;
 mod approvals;
@@ -12,8 +17,13 @@ mod schema;
 
 mod changes;
 mod command_line;
+mod containers;
+mod docker;
 mod envelopes;
+mod git;
+mod images;
 mod inner_door;
+mod rootfs;
 mod session;
 mod together;
 mod walls;
@@ -32,5 +42,5 @@ mod program;
 #[path = "../cli/sandbox.rs"]
 mod sandbox;
 
-/// What is said of a mount where nothing else is.
+/// Flags of a mount in a test that sets none itself.
 const MOUNT_FLAGS: &[&str] = &[];

@@ -10,7 +10,7 @@ use crate::ground::Ground;
 use crate::program::{Ended, end_of, good};
 use crate::schema::assert_envelope;
 
-/// Nothing is refused by its class: what holds then is the sandbox.
+/// No class is refused: only the sandbox restricts.
 pub const EVERYTHING: &str = "[classes]
 mutating = \"allow\"
 destructive = \"allow\"
@@ -28,7 +28,9 @@ pub struct Runs {
 
 impl Runs {
     pub fn new() -> Runs {
-        let runs = Runs { ground: Ground::with_vault("work") };
+        let runs = Runs {
+            ground: Ground::with_vault("work"),
+        };
         fs::write(runs.path("everything.toml"), EVERYTHING).unwrap();
         runs
     }
@@ -71,7 +73,7 @@ impl Runs {
         self.exec(&[&["--policy", &policy], flags, &["-c", script]].concat())
     }
 
-    /// What the script prints; it must succeed.
+    /// The output of the script, which must succeed.
     #[track_caller]
     pub fn prints(&self, flags: &[&str], script: &str) -> String {
         let answer = self.free(flags, script);
@@ -88,7 +90,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// One object, and nothing else is said.
+    /// One object, and no other output.
     #[track_caller]
     pub fn of(ended: &Ended) -> Answer {
         assert_eq!(ended.err, "", "JSON mode does not talk");
@@ -96,7 +98,10 @@ impl Answer {
         assert_eq!(text.lines().count(), 1, "{text}");
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_envelope(&value);
-        Answer { value, status: ended.status.code().unwrap() }
+        Answer {
+            value,
+            status: ended.status.code().unwrap(),
+        }
     }
 
     pub fn result(&self, field: &str) -> &Value {
@@ -106,7 +111,9 @@ impl Answer {
     #[track_caller]
     pub fn text(&self, field: &str) -> String {
         let found = self.result(field).as_str();
-        found.unwrap_or_else(|| panic!("{field} in {:#}", self.value)).to_owned()
+        found
+            .unwrap_or_else(|| panic!("{field} in {:#}", self.value))
+            .to_owned()
     }
 
     #[track_caller]
@@ -138,7 +145,7 @@ fn shown(file: &Value) -> String {
     }
 }
 
-/// What a script prints outside of any sandbox; it must succeed: the control of a wall.
+/// The output of a script outside of any sandbox, which must succeed: the control of a restriction.
 #[track_caller]
 pub fn outside(script: &str) -> String {
     let mut shell = Command::new("/bin/bash");

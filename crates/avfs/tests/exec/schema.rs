@@ -6,7 +6,7 @@ pub fn schema() -> Value {
     serde_json::from_str(include_str!("../../../../docs/exec.schema.json")).unwrap()
 }
 
-/// The value is what the schema says, or the test ends with everything that is wrong.
+/// Asserts that the value matches the schema; otherwise reports all violations.
 #[track_caller]
 pub fn assert_envelope(value: &Value) {
     let schema = schema();
@@ -26,7 +26,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// What is wrong with a value.
+    /// The violations of a value.
     fn check(&self, schema: &Value, value: &Value, at: &str) -> Vec<String> {
         let keywords = schema.as_object().unwrap();
         keywords
@@ -58,30 +58,48 @@ impl Checker<'_> {
             "type" => is_one_of(wanted, value),
             "const" => wanted == value,
             "enum" => wanted.as_array().unwrap().contains(value),
-            "minimum" => value.as_i64().is_none_or(|number| number >= wanted.as_i64().unwrap()),
-            "minItems" => value.as_array().is_none_or(|all| all.len() as u64 >= wanted.as_u64().unwrap()),
+            "minimum" => value
+                .as_i64()
+                .is_none_or(|number| number >= wanted.as_i64().unwrap()),
+            "minItems" => value
+                .as_array()
+                .is_none_or(|all| all.len() as u64 >= wanted.as_u64().unwrap()),
             "required" => {
                 let names = wanted.as_array().unwrap();
-                names.iter().all(|name| value.get(name.as_str().unwrap()).is_some())
+                names
+                    .iter()
+                    .all(|name| value.get(name.as_str().unwrap()).is_some())
             }
             "additionalProperties" => {
                 let known = beside["properties"].as_object().unwrap();
-                value.as_object().is_none_or(|fields| fields.keys().all(|name| known.contains_key(name)))
+                value
+                    .as_object()
+                    .is_none_or(|fields| fields.keys().all(|name| known.contains_key(name)))
             }
             unknown => panic!("the keyword {unknown} is not known here"),
         };
-        if holds { Vec::new() } else { vec![format!("{at}: not {keyword} {wanted}: {value}")] }
+        if holds {
+            Vec::new()
+        } else {
+            vec![format!("{at}: not {keyword} {wanted}: {value}")]
+        }
     }
 
     fn properties(&self, wanted: &Value, value: &Value, at: &str) -> Vec<String> {
         let known = wanted.as_object().unwrap();
-        let there = known.iter().filter_map(|(name, schema)| Some((name, schema, value.get(name)?)));
-        there.flat_map(|(name, schema, value)| self.check(schema, value, &format!("{at}/{name}"))).collect()
+        let there = known
+            .iter()
+            .filter_map(|(name, schema)| Some((name, schema, value.get(name)?)));
+        there
+            .flat_map(|(name, schema, value)| self.check(schema, value, &format!("{at}/{name}")))
+            .collect()
     }
 
     fn items(&self, wanted: &Value, value: &Value, at: &str) -> Vec<String> {
         let items = value.as_array().into_iter().flatten().enumerate();
-        items.flat_map(|(index, item)| self.check(wanted, item, &format!("{at}/{index}"))).collect()
+        items
+            .flat_map(|(index, item)| self.check(wanted, item, &format!("{at}/{index}")))
+            .collect()
     }
 }
 
@@ -104,7 +122,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Every field that the schema knows, by its path: `result.usage.cpu_ms`.
+/// Every field of the schema, by its path: `result.usage.cpu_ms`.
 pub fn fields() -> Vec<String> {
     let schema = schema();
     let mut found = Vec::new();
@@ -119,14 +137,28 @@ fn collect(root: &Value, schema: &Value, above: &str, found: &mut Vec<String>) {
         let pointer = pointer.as_str().unwrap().strip_prefix('#').unwrap();
         collect(root, root.pointer(pointer).unwrap(), above, found);
     }
-    for choice in schema.get("oneOf").and_then(Value::as_array).into_iter().flatten() {
+    for choice in schema
+        .get("oneOf")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         collect(root, choice, above, found);
     }
     if let Some(items) = schema.get("items") {
         collect(root, items, &format!("{above}[]"), found);
     }
-    for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
+    for (name, field) in schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        let path = if above.is_empty() {
+            name.clone()
+        } else {
+            format!("{above}.{name}")
+        };
         found.push(path.clone());
         collect(root, field, &path, found);
     }
@@ -141,7 +173,7 @@ fn the_checker_finds_what_is_wrong() {
         "readonly": 1, "network": ["a"], "isolation": "bubblewrap", "dry_run": false, "more": true,
         "limits": {"timeout_ms": -1, "memory_bytes": null, "pids": 1, "cpu_seconds": null, "output_bytes": 1.5}
     });
-    let answer = serde_json::json!({"schema_version": 1, "kind": "exec", "request": request});
+    let answer = serde_json::json!({"schema_version": 2, "kind": "exec", "request": request});
     let wrong = checker.check(&schema, &answer, "");
     let expected = [
         ": not required",
@@ -153,7 +185,10 @@ fn the_checker_finds_what_is_wrong() {
         "/request/readonly: not type",
     ];
     for part in expected {
-        assert!(wrong.iter().any(|line| line.starts_with(part)), "{part}: {wrong:#?}");
+        assert!(
+            wrong.iter().any(|line| line.starts_with(part)),
+            "{part}: {wrong:#?}"
+        );
     }
     assert_eq!(wrong.len(), expected.len(), "{wrong:#?}");
 }

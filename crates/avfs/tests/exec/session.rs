@@ -12,18 +12,32 @@ use serde_json::{Value, json};
 use crate::sandbox::Sandbox;
 
 fn names(files: &Value) -> Vec<&str> {
-    files.as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect()
+    files
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
 fn a_session_keeps_its_state_and_each_command_has_its_own_envelope() {
     let session = Session::start("");
     let first = session.envelope("mkdir src && cd src && x='a b' && f() { echo f:$x; }; echo e >&2");
-    assert_eq!((&first["kind"], &first["success"]), (&json!("exec"), &json!(true)));
+    assert_eq!(
+        (&first["kind"], &first["success"]),
+        (&json!("exec"), &json!(true))
+    );
     let result = &first["result"];
     assert_eq!(result["session"], session.id.as_str());
-    assert_eq!((&result["session_ended"], &result["exit_code"]), (&json!(false), &json!(0)));
-    assert_eq!((&result["stdout"], &result["stderr"]), (&json!(""), &json!("e\n")));
+    assert_eq!(
+        (&result["session_ended"], &result["exit_code"]),
+        (&json!(false), &json!(0))
+    );
+    assert_eq!(
+        (&result["stdout"], &result["stderr"]),
+        (&json!(""), &json!("e\n"))
+    );
     assert_eq!(names(&result["changed_files"]), ["/src"]);
     assert_ne!(result["snapshot_before"], result["snapshot_after"]);
     let second = session.envelope("f; pwd; echo new > file");
@@ -32,7 +46,10 @@ fn a_session_keeps_its_state_and_each_command_has_its_own_envelope() {
     assert_eq!(names(&second["result"]["changed_files"]), ["/src/file"]);
     assert_eq!(second["result"]["snapshot_before"], result["snapshot_after"]);
     let nothing = session.envelope("true");
-    assert_eq!(nothing["result"]["snapshot_before"], nothing["result"]["snapshot_after"]);
+    assert_eq!(
+        nothing["result"]["snapshot_before"],
+        nothing["result"]["snapshot_after"]
+    );
     assert_eq!(nothing["result"]["changed_files"], json!([]));
     assert_eq!(session.home.good("cat src/file"), "new\n");
 }
@@ -41,15 +58,26 @@ fn a_session_keeps_its_state_and_each_command_has_its_own_envelope() {
 fn words_lines_and_statuses_are_the_commands_own() {
     let session = Session::start("--env GIVEN=1 --cwd /tmp");
     let output = session.words(&["printf", "%s|", "it's", "$HOME", "*", "a b"]);
-    assert_eq!((output.status.code(), output.stdout), (Some(0), b"it's|$HOME|*|a b|".to_vec()));
+    assert_eq!(
+        (output.status.code(), output.stdout),
+        (Some(0), b"it's|$HOME|*|a b|".to_vec())
+    );
     assert_eq!(session.line("echo $GIVEN $PWD").stdout, b"1 /tmp\n");
     for status in [1, 3, 126, 255] {
-        assert_eq!(session.line(&format!("(exit {status})")).status.code(), Some(status));
+        assert_eq!(
+            session.line(&format!("(exit {status})")).status.code(),
+            Some(status)
+        );
     }
     let open = session.line("echo \"open");
     assert_eq!(open.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&open.stderr).contains("unexpected EOF"));
-    assert_eq!(session.line("cat <<E\nhere\nE\nfor i in 1 2\ndo echo $i # no\ndone").stdout, b"here\n1\n2\n");
+    assert_eq!(
+        session
+            .line("cat <<E\nhere\nE\nfor i in 1 2\ndo echo $i # no\ndone")
+            .stdout,
+        b"here\n1\n2\n"
+    );
     assert_eq!(session.line("printf 'a\\0\\xff'").stdout, b"a\0\xff");
     let bytes = session.envelope("printf 'a\\xff'");
     assert_eq!(bytes["result"]["stdout_bytes_hex"], "61ff");
@@ -60,11 +88,20 @@ fn a_command_reads_what_it_is_given_and_streams_what_it_says() {
     let session = Session::start("");
     assert_eq!(session.line("cat; read x; echo $?").stdout, b"1\n");
     let mut given = session.avfs(&["--stdin", "--", "cat"]);
-    assert_eq!(given.write_stdin(&b"one\0two"[..]).output().unwrap().stdout, b"one\0two");
-    let streamed = session.avfs(&["--stream", "-c", "echo out; echo err >&2; (exit 4)"]).output().unwrap();
+    assert_eq!(
+        given.write_stdin(&b"one\0two"[..]).output().unwrap().stdout,
+        b"one\0two"
+    );
+    let streamed = session
+        .avfs(&["--stream", "-c", "echo out; echo err >&2; (exit 4)"])
+        .output()
+        .unwrap();
     assert_eq!(streamed.status.code(), Some(4));
-    let lines: Vec<Value> =
-        streamed.stdout.split(|byte| *byte == b'\n').filter_map(|l| serde_json::from_slice(l).ok()).collect();
+    let lines: Vec<Value> = streamed
+        .stdout
+        .split(|byte| *byte == b'\n')
+        .filter_map(|l| serde_json::from_slice(l).ok())
+        .collect();
     let kinds: Vec<&str> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["exec-event", "exec-event", "exec"]);
     assert_eq!(lines[2]["result"]["exit_code"], 4);
@@ -75,7 +112,10 @@ fn a_flood_of_output_is_bounded() {
     let session = Session::start("--output-limit 1000");
     let flood = session.envelope("head -c 5000000 /dev/zero | tr '\\0' x; echo end");
     let result = &flood["result"];
-    assert_eq!((&result["stdout_truncated"], &result["stdout_bytes"]), (&json!(true), &json!(5_000_004)));
+    assert_eq!(
+        (&result["stdout_truncated"], &result["stdout_bytes"]),
+        (&json!(true), &json!(5_000_004))
+    );
     assert!(result["stdout"].as_str().unwrap().len() < 1100);
     assert!(result["stdout"].as_str().unwrap().ends_with("end\n"));
 }
@@ -92,13 +132,21 @@ fn changes_of_background_jobs_are_told_apart() {
         "rm /tmp/done; (until test -e /tmp/on; do :; done; rm now; touch /tmp/done) & touch /tmp/on",
     );
     session.home.good("write outside text");
-    ground::await_that("the job has ended", || session.line("test -e /tmp/done").status.success());
+    ground::await_that("the job has ended", || {
+        session.line("test -e /tmp/done").status.success()
+    });
     let log = session.home.good("log --json");
     assert!(log.contains("exec"), "{log}");
     let job = Session::start("");
     job.envelope("sleep 2 && echo x > late & :");
     ground::await_that("the file is there", || {
-        job.home.avfs().args(["stat", "late"]).output().unwrap().status.success()
+        job.home
+            .avfs()
+            .args(["stat", "late"])
+            .output()
+            .unwrap()
+            .status
+            .success()
     });
     let next = job.envelope("echo x > own");
     assert_eq!(names(&next["result"]["background_changed_files"]), ["/late"]);
@@ -106,17 +154,47 @@ fn changes_of_background_jobs_are_told_apart() {
 }
 
 #[test]
+fn a_command_that_needs_an_approval_tells_how_to_answer_it() {
+    let session = Session::start("");
+    let asked = session.line("curl https://example.invalid");
+    let told = String::from_utf8(asked.stderr).unwrap();
+    assert_eq!(asked.status.code(), Some(121), "{told}");
+    let envelope = session.envelope_with(&["-c", "curl https://example.invalid"]);
+    let id = envelope["result"]["approval"].as_str().unwrap();
+    assert!(told.contains("hint: `avfs session start --vault"), "{told}");
+    assert!(
+        told.contains(&format!("`avfs approvals allow {id}` lets the same command run")),
+        "{told}"
+    );
+}
+
+#[test]
 fn each_command_is_decided_on_and_noted() {
     let session = Session::start("--principal robot");
-    let denied = session.avfs(&["--json", "-c", "curl example.com"]).output().unwrap();
+    let denied = session
+        .avfs(&["--json", "-c", "curl example.com"])
+        .output()
+        .unwrap();
     let envelope: Value = serde_json::from_slice(&denied.stdout).unwrap();
     assert_eq!(envelope["error"]["code"], "approval_required");
-    assert_eq!((denied.status.code(), &envelope["result"]["session"]), (Some(121), &json!(session.id)));
-    assert_eq!(session.line("rm -f nothing; echo x > kept").status.code(), Some(0));
+    assert_eq!(
+        (denied.status.code(), &envelope["result"]["session"]),
+        (Some(121), &json!(session.id))
+    );
+    assert_eq!(
+        session.line("rm -f nothing; echo x > kept").status.code(),
+        Some(0)
+    );
     session.stop();
     let log = session.home.good("audit --json");
-    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let actions: Vec<&str> = entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    let entries: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let actions: Vec<&str> = entries
+        .iter()
+        .map(|entry| entry["action"].as_str().unwrap())
+        .collect();
     for action in ["session-start", "approval-request", "exec", "session-stop"] {
         assert!(actions.contains(&action), "{action} in {actions:?}");
     }
@@ -126,7 +204,10 @@ fn each_command_is_decided_on_and_noted() {
         .unwrap()["detail"]
         .as_str()
         .unwrap();
-    assert!(noted.contains(&session.id) && noted.contains("by robot"), "{noted}");
+    assert!(
+        noted.contains(&session.id) && noted.contains("by robot"),
+        "{noted}"
+    );
     session.home.good("audit verify");
     session.home.good("undo");
     assert_eq!(session.home.bad("cat kept"), (3, "not-found".into()));
@@ -151,11 +232,20 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
     let (status, code) = home.bad("session start --cwd nowhere");
     assert_eq!((status, code.as_str()), (3, "no_such_directory"));
     assert_eq!(home.bad("session start --rule nonsense").1, "bad-rules");
-    assert_eq!(home.bad("session exec s00000000 -c true"), (3, "unknown-session".into()));
-    assert_eq!(home.bad("session exec ../x -c true"), (3, "unknown-session".into()));
+    assert_eq!(
+        home.bad("session exec s00000000 -c true"),
+        (3, "unknown-session".into())
+    );
+    assert_eq!(
+        home.bad("session exec ../x -c true"),
+        (3, "unknown-session".into())
+    );
     assert_eq!(home.bad("session stop s00000000"), (3, "unknown-session".into()));
     assert_eq!(home.object("session list --json")["sessions"], json!([]));
-    assert_eq!(std::fs::read_dir(home.store().join("sessions")).unwrap().count(), 0);
+    assert_eq!(
+        std::fs::read_dir(home.store().join("sessions")).unwrap().count(),
+        0
+    );
 }
 
 #[test]
@@ -186,6 +276,9 @@ fn what_the_policy_allows_can_be_done_to_the_shell_and_the_next_command_is_whole
     assert!(String::from_utf8_lossy(&open.stderr).contains("unexpected EOF"));
     session.line("trap - ERR; trap 'echo bye' EXIT; set -e");
     let last = session.envelope("echo a; (exit 6); echo never");
-    assert_eq!((&last["result"]["exit_code"], &last["result"]["session_ended"]), (&json!(6), &json!(true)));
+    assert_eq!(
+        (&last["result"]["exit_code"], &last["result"]["session_ended"]),
+        (&json!(6), &json!(true))
+    );
     assert_eq!(last["result"]["stdout"], "a\nbye\n");
 }

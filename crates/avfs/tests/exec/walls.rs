@@ -1,4 +1,5 @@
-//! What a run cannot reach, with a vault around it. Each has its control: the same act where nothing forbids it.
+//! What a run cannot reach, with a vault around it. Each restriction has its control: the same action without
+//! it.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,17 +15,29 @@ use crate::runs::{Answer, EVERYTHING, Runs, outside};
 #[test]
 fn secrets_of_the_vault_are_not_there_through_rules() {
     let runs = Runs::new();
-    for (name, text) in [(".env", "TOKEN=1"), ("secrets/key", "2"), ("src/id_rsa", "3"), ("src/main.py", "4")]
-    {
+    for (name, text) in [
+        (".env", "TOKEN=1"),
+        ("secrets/key", "2"),
+        ("src/id_rsa", "3"),
+        ("src/main.py", "4"),
+    ] {
         runs.avfs(&["write", "-p", name, text]);
     }
     let look = "find . -type f | sort; cat .env secrets/key src/id_rsa src/main.py 2>&1; echo x > .env; true";
     let answer = runs.free(&["--preset", "development"], look);
     let missing = |name: &str| format!("cat: {name}: No such file or directory\n");
-    let expected =
-        format!("./src/main.py\n{}{}{}4\n", missing(".env"), missing("secrets/key"), missing("src/id_rsa"));
+    let expected = format!(
+        "./src/main.py\n{}{}{}4\n",
+        missing(".env"),
+        missing("secrets/key"),
+        missing("src/id_rsa")
+    );
     assert_eq!(answer.stdout(), expected);
-    assert!(answer.stderr().contains(".env: Permission denied"), "{}", answer.stderr());
+    assert!(
+        answer.stderr().contains(".env: Permission denied"),
+        "{}",
+        answer.stderr()
+    );
     assert_eq!(answer.changes(), [""; 0]);
     let control = runs.prints(&[], "cat .env secrets/key src/id_rsa");
     assert_eq!(control, "TOKEN=1\n2\n3\n");
@@ -39,8 +52,17 @@ fn hooks_and_settings_of_git_are_not_written_and_git_works() {
     let attack = "for f in .git/hooks/post-commit .git/config .envrc .mcp.json; do echo x >> $f && echo wrote $f; done; true";
     for preset in ["agent-safe", "development"] {
         let answer = runs.free(&["--preset", preset], attack);
-        assert_eq!((answer.stdout().as_str(), answer.changes()), ("", vec![]), "{preset}");
-        assert_eq!(answer.stderr().matches("Permission denied").count(), 4, "{preset}: {}", answer.stderr());
+        assert_eq!(
+            (answer.stdout().as_str(), answer.changes()),
+            ("", vec![]),
+            "{preset}"
+        );
+        assert_eq!(
+            answer.stderr().matches("Permission denied").count(),
+            4,
+            "{preset}: {}",
+            answer.stderr()
+        );
     }
     let commit = format!("echo 2 > f && git add f && {git} commit -qm two && git log --format=%s");
     assert_eq!(runs.prints(&["--preset", "development"], &commit), "two\none\n");
@@ -48,7 +70,7 @@ fn hooks_and_settings_of_git_are_not_written_and_git_works() {
     assert_eq!(control.stdout().lines().count(), 4, "{:#}", control.value);
 }
 
-/// What the sandbox is, whoever starts it: the same list for root and for an ordinary user.
+/// The properties of the sandbox, the same for root and for an ordinary user.
 const WALLS: &str = r"
 id -un; pwd
 grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp:)' /proc/self/status | tr '\t' ' '
@@ -84,7 +106,10 @@ fn assert_walls(answer: &Answer) {
         "few processes",
     ];
     for line in expected {
-        assert!(said.lines().any(|one| one == line), "{line:?} is missing in\n{said}");
+        assert!(
+            said.lines().any(|one| one == line),
+            "{line:?} is missing in\n{said}"
+        );
     }
     assert_eq!(answer.changes(), [""; 0]);
 }
@@ -106,7 +131,10 @@ fn the_walls_stand_when_an_ordinary_user_starts_it() {
     };
     assert_walls(&answer(WALLS));
     let answer = answer("echo 1 > file; stat -c %U file; cat /etc/passwd | wc -l; exit 4");
-    assert_eq!((answer.status, answer.changes()), (4, vec!["added /file".to_owned()]));
+    assert_eq!(
+        (answer.status, answer.changes()),
+        (4, vec!["added /file".to_owned()])
+    );
     assert!(answer.stdout().starts_with("agent\n"), "{}", answer.stdout());
     assert_eq!(user.avfs(&["cat", "file"]), "1\n");
     user.avfs(&["undo"]);
@@ -121,13 +149,23 @@ fn nothing_of_the_callers_environment_and_descriptors_comes_in() {
     let exec = runs.command(&["--policy", &policy, "-c", script]);
     // A shell opens descriptors that `avfs` inherits.
     let mut shell = std::process::Command::new("/bin/bash");
-    shell.args(["-c", "exec 7</etc/hostname 200</etc/hostname; exec \"$@\"", "shell"]);
+    shell.args([
+        "-c",
+        "exec 7</etc/hostname 200</etc/hostname; exec \"$@\"",
+        "shell",
+    ]);
     shell.arg(exec.get_program()).args(exec.get_args());
     shell
         .env("AVFS_HOME", runs.ground.home())
         .env("XDG_CONFIG_HOME", "/nonexistent")
         .env_remove("AVFS_VAULT");
-    for name in ["AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "LD_PRELOAD_X", "BASH_ENV", "GITHUB_TOKEN"] {
+    for name in [
+        "AWS_SECRET_ACCESS_KEY",
+        "SSH_AUTH_SOCK",
+        "LD_PRELOAD_X",
+        "BASH_ENV",
+        "GITHUB_TOKEN",
+    ] {
         shell.env(name, "/secret/value");
     }
     let answer = Answer::of(&end_of(shell, b""));
@@ -138,7 +176,7 @@ fn nothing_of_the_callers_environment_and_descriptors_comes_in() {
     assert_eq!(numbers, ["0", "1", "2", "3"], "3 is the listing itself");
 }
 
-/// A web server on this machine that says `hello`.
+/// A web server on this machine that answers `hello`.
 pub fn server() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -153,13 +191,13 @@ pub fn server() -> SocketAddr {
     address
 }
 
-/// Reads a request to its end: what is closed with bytes left to be read is reset, and the answer is lost.
+/// Reads a request to its end: closing a connection with unread bytes resets it, and the answer is lost.
 fn is_asked(stream: &mut TcpStream) -> bool {
     let mut request = Vec::new();
     let mut piece = [0_u8; 4096];
     while !request.ends_with(b"\r\n\r\n") {
         match stream.read(&mut piece) {
-            // A client that goes early is one that only looked.
+            // A client that closes early only probed the port.
             Ok(0) | Err(_) => return false,
             Ok(count) => request.extend_from_slice(&piece[..count]),
         }
@@ -176,7 +214,11 @@ fn the_network_is_none_or_what_is_listed_or_the_hosts() {
     );
     assert_eq!(outside(&direct), "hello\n", "the control");
     let none = runs.free(&[], &direct);
-    assert!(none.status != 0 && none.stderr().contains("Connection refused"), "{:#}", none.value);
+    assert!(
+        none.status != 0 && none.stderr().contains("Connection refused"),
+        "{:#}",
+        none.value
+    );
     assert_eq!(runs.prints(&["--net", "host"], &direct), "hello\n");
     let asking = |url: &str| {
         format!(
@@ -185,20 +227,36 @@ fn the_network_is_none_or_what_is_listed_or_the_hosts() {
         )
     };
     let listed = ["--net", &address.to_string()];
-    assert_eq!(runs.prints(&listed, &asking(&format!("http://{address}/"))), "hello\n");
-    assert_eq!(runs.prints(&listed, &direct), "hello\n", "it is there under its own address");
+    assert_eq!(
+        runs.prints(&listed, &asking(&format!("http://{address}/"))),
+        "hello\n"
+    );
+    assert_eq!(
+        runs.prints(&listed, &direct),
+        "hello\n",
+        "it is there under its own address"
+    );
     let unlisted = server().port().to_string();
     let around = runs.free(&listed, &direct.replace(&port.to_string(), &unlisted));
-    assert!(around.stderr().contains("Connection refused"), "nothing else is: {:#}", around.value);
+    assert!(
+        around.stderr().contains("Connection refused"),
+        "nothing else is: {:#}",
+        around.value
+    );
     let other = runs.free(&listed, &asking("http://other.example/"));
     assert_ne!(other.status, 0);
     let refusals = other.result("network_refusals");
     assert_eq!(refusals[0]["reason"], "host_not_listed", "{refusals:#}");
     assert_eq!(refusals[0]["target"], "other.example:80");
-    // What only reads has no network, whatever was asked for.
+    // A read-only command has no network, whatever was requested.
     let reading = runs.exec(&["--net", "host", "--", "cat", "/proc/net/dev"]);
     assert_eq!(reading.result("decision")["class"], "read_only");
-    assert_eq!(reading.stdout().lines().filter(|line| line.contains(':')).count(), 1, "{}", reading.stdout());
+    assert_eq!(
+        reading.stdout().lines().filter(|line| line.contains(':')).count(),
+        1,
+        "{}",
+        reading.stdout()
+    );
 }
 
 #[test]
@@ -215,7 +273,11 @@ fn sockets_of_the_host_are_not_reached() {
     assert_eq!(outside(&connect(&shown)), "reached\n");
     for net in ["none", "host"] {
         let answer = runs.free(&["--net", net], &connect(&shown));
-        assert!(answer.stderr().contains("FileNotFoundError"), "{path}: {:#}", answer.value);
+        assert!(
+            answer.stderr().contains("FileNotFoundError"),
+            "{path}: {:#}",
+            answer.value
+        );
     }
     let name = format!("avfs-test-{}", std::process::id());
     let address =
@@ -229,7 +291,7 @@ fn sockets_of_the_host_are_not_reached() {
     }
 }
 
-/// Calls that ordinary programs do not make, and what becomes of them.
+/// System calls that ordinary programs do not make, with the result of each.
 pub const PROBE: &str = r"
 import ctypes, errno, fcntl, os, termios
 libc = ctypes.CDLL(None, use_errno=True)
@@ -253,7 +315,10 @@ fn calls_that_lead_out_are_refused() {
     let said = runs.prints(&[], "/usr/bin/python3 probe.py");
     assert_eq!(said, PROBED);
     let control = outside(&format!("/usr/bin/python3 {}", runs.path("probe.py").display()));
-    assert!(control.contains("keyctl ok") && control.contains("ptrace ok"), "{control}");
+    assert!(
+        control.contains("keyctl ok") && control.contains("ptrace ok"),
+        "{control}"
+    );
 }
 
 #[test]
@@ -261,7 +326,11 @@ fn a_bomb_of_processes_is_bounded() {
     let runs = Runs::new();
     let bomb = "f() { f | f & }; f 2>/dev/null; sleep 0.5; echo over";
     let answer = runs.free(&["--pids", "60", "--timeout", "20000"], bomb);
-    assert!(answer.status == 0 || answer.status == 124 || answer.status == 254, "{:#}", answer.value);
+    assert!(
+        answer.status == 0 || answer.status == 124 || answer.status == 254,
+        "{:#}",
+        answer.value
+    );
     assert_eq!(answer.result("limits_hit"), &serde_json::json!(["pids"]));
     assert_eq!(runs.sh("echo on").stdout(), "on\n");
 }
@@ -270,7 +339,11 @@ fn a_bomb_of_processes_is_bounded() {
 fn memory_is_bounded_for_all_processes_together() {
     let runs = Runs::new();
     let eat = "/usr/bin/python3 -c 'b = bytearray(200 << 20); print(len(b))'";
-    assert_eq!(runs.prints(&["--memory", "600M"], eat), "209715200\n", "the control");
+    assert_eq!(
+        runs.prints(&["--memory", "600M"], eat),
+        "209715200\n",
+        "the control"
+    );
     let answer = runs.free(&["--memory", "100M"], eat);
     assert_eq!(
         (answer.status, answer.result("limits_hit")),
@@ -281,8 +354,12 @@ fn memory_is_bounded_for_all_processes_together() {
     let policy = runs.path("everything.toml").display().to_string();
     let words = ["exec", "--policy", &policy, "--memory", "100M", "-c", eat];
     let ended = crate::program::end_of(runs.ground.command(&words), b"");
-    assert!(ended.err.contains("they used more memory than --memory allows"), "{}", ended.err);
-    // Each keeps what it has until all of them have it, or one is killed.
+    assert!(
+        ended.err.contains("they used more memory than --memory allows"),
+        "{}",
+        ended.err
+    );
+    // Each keeps its share until all of them have theirs, or one is killed.
     let kept = "import glob, os, sys, time
 b = bytearray(60 << 20)
 open('has' + sys.argv[1], 'w').close()
@@ -290,13 +367,23 @@ while len(glob.glob('has*')) < 4 and not os.path.exists('over'): time.sleep(0.05
     let several =
         format!("for i in 1 2 3 4; do (/usr/bin/python3 -c \"{kept}\" $i || touch over) & done; wait");
     let answer = runs.free(&["--memory", "150M"], &several);
-    assert_eq!(answer.result("limits_hit"), &serde_json::json!(["memory"]), "{:#}", answer.value);
+    assert_eq!(
+        answer.result("limits_hit"),
+        &serde_json::json!(["memory"]),
+        "{:#}",
+        answer.value
+    );
 }
 
 #[test]
 fn time_of_the_processor_is_bounded() {
     let answer = Runs::new().free(&["--cpu", "1"], "while :; do :; done");
-    assert_eq!(answer.result("limits_hit"), &serde_json::json!(["cpu"]), "{:#}", answer.value);
+    assert_eq!(
+        answer.result("limits_hit"),
+        &serde_json::json!(["cpu"]),
+        "{:#}",
+        answer.value
+    );
     assert_eq!(answer.value["success"], Value::Bool(false));
 }
 

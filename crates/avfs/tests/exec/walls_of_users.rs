@@ -25,7 +25,12 @@ impl Runs {
     }
 
     fn command(&self, flags: &[&str], script: &str) -> Command {
-        let words = [&["exec", "--json", "--policy", &self.policy], flags, &["-c", script]].concat();
+        let words = [
+            &["exec", "--json", "--policy", &self.policy],
+            flags,
+            &["-c", script],
+        ]
+        .concat();
         self.user.command(&self.user.program(), &words)
     }
 
@@ -40,7 +45,9 @@ fn nothing_of_the_users_environment_and_descriptors_comes_in() {
     let runs = Runs::new();
     let exec = runs.command(&[], "env; ls /proc/self/fd; cat <&7 && echo leaked; true");
     let mut shell = Command::new("/bin/bash");
-    shell.args(["-c", "exec 7</etc/hostname; exec \"$@\"", "shell"]).arg(exec.get_program());
+    shell
+        .args(["-c", "exec 7</etc/hostname; exec \"$@\"", "shell"])
+        .arg(exec.get_program());
     shell.args(exec.get_args()).current_dir(runs.user.home.path());
     for (name, value) in exec.get_envs() {
         match value {
@@ -48,12 +55,20 @@ fn nothing_of_the_users_environment_and_descriptors_comes_in() {
             None => shell.env_remove(name),
         };
     }
-    for name in ["AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "BASH_ENV", "GITHUB_TOKEN"] {
+    for name in [
+        "AWS_SECRET_ACCESS_KEY",
+        "SSH_AUTH_SOCK",
+        "BASH_ENV",
+        "GITHUB_TOKEN",
+    ] {
         shell.env(name, "/secret/value");
     }
     let ended = end_of(shell, b"");
-    // The shell outside may talk about what BASH_ENV names.
-    let answer = Answer::of(&crate::program::Ended { err: String::new(), ..ended });
+    // The shell outside may print messages about the file that BASH_ENV names.
+    let answer = Answer::of(&crate::program::Ended {
+        err: String::new(),
+        ..ended
+    });
     assert!(!answer.stdout().contains("secret"), "{}", answer.stdout());
     assert!(!answer.stdout().contains("leaked") && answer.stderr().contains("Bad file descriptor"));
 }
@@ -92,13 +107,24 @@ fn calls_that_lead_out_are_refused_to_users_too() {
 fn what_a_run_of_a_user_may_use_is_bounded() {
     let runs = Runs::new();
     let eat = "/usr/bin/python3 -c 'b = bytearray(300 << 20); print(len(b))'";
-    assert_eq!(runs.run(&["--memory", "900M"], eat).stdout(), "314572800\n", "the control");
+    assert_eq!(
+        runs.run(&["--memory", "900M"], eat).stdout(),
+        "314572800\n",
+        "the control"
+    );
     let answer = runs.run(&["--memory", "100M"], eat);
-    assert!(answer.status != 0 && answer.stdout().is_empty(), "{:#}", answer.value);
+    assert!(
+        answer.status != 0 && answer.stdout().is_empty(),
+        "{:#}",
+        answer.value
+    );
     let bomb = "f() { f | f & }; f 2>/dev/null; sleep 0.5; echo over";
     let answer = runs.run(&["--pids", "60", "--timeout", "20000"], bomb);
     assert_eq!(answer.error_code(), "", "{:#}", answer.value);
-    assert_eq!(runs.run(&["--cpu", "1"], "while :; do :; done").value["success"], false);
+    assert_eq!(
+        runs.run(&["--cpu", "1"], "while :; do :; done").value["success"],
+        false
+    );
     assert_eq!(runs.run(&[], "echo on").stdout(), "on\n");
     let flood = "head -c 5000000 /dev/zero | tr '\\0' x; head -c 5000000 /dev/zero >&2";
     let flood = runs.run(&["--output-limit", "10000"], flood);
@@ -113,7 +139,11 @@ fn nothing_of_a_users_run_survives() {
     let leaving = format!("setsid nohup sleep {time} >/dev/null 2>&1 & (setsid sleep {time} &)");
     assert_eq!(runs.run(&[], &leaving).status, 0);
     assert_eq!(processes_with(&time), [0; 0], "after its end");
-    assert_eq!(runs.run(&["--timeout", "3000"], &format!("{leaving}; sleep {time}")).status, 124);
+    assert_eq!(
+        runs.run(&["--timeout", "3000"], &format!("{leaving}; sleep {time}"))
+            .status,
+        124
+    );
     assert_eq!(processes_with(&time), [0; 0], "after its time");
     let mut command = runs.command(&[], &format!("{leaving}; sleep {time}"));
     let mut front = command.stdout(std::process::Stdio::null()).spawn().unwrap();
@@ -122,7 +152,9 @@ fn nothing_of_a_users_run_survives() {
     front.wait().unwrap();
     await_that("all is gone", LIMIT, || processes_with(&time).is_empty());
     let place = runs.user.home.path().join("store/runs");
-    await_that("its mount too", LIMIT, || std::fs::read_dir(&place).unwrap().count() == 0);
+    await_that("its mount too", LIMIT, || {
+        std::fs::read_dir(&place).unwrap().count() == 0
+    });
 }
 
 #[test]
@@ -137,8 +169,17 @@ fn links_lead_nowhere_and_rules_hold_for_users() {
     let attack =
         "cat .env; for f in .git/hooks/post-commit .git/config .envrc .mcp.json; do echo x > $f; done; true";
     let answer = runs.run(&["--preset", "agent-safe"], attack);
-    assert_eq!((answer.stdout().as_str(), answer.changes()), ("", Vec::new()), "{}", answer.stderr());
-    assert_eq!(runs.run(&[], "cat .env; echo x > .envrc").stdout(), "TOKEN=1\n", "the control");
+    assert_eq!(
+        (answer.stdout().as_str(), answer.changes()),
+        ("", Vec::new()),
+        "{}",
+        answer.stderr()
+    );
+    assert_eq!(
+        runs.run(&[], "cat .env; echo x > .envrc").stdout(),
+        "TOKEN=1\n",
+        "the control"
+    );
 }
 
 #[test]
@@ -148,8 +189,15 @@ fn what_does_not_hold_of_a_limit_on_memory_is_said_if_one_is_asked_for() {
     for (flags, is_asked) in [(vec!["--memory", "1G"], true), (vec![], false)] {
         let words = [vec!["exec", "--policy", &runs.policy], flags, vec!["-c", "true"]].concat();
         let ended = end_of(runs.user.command(&runs.user.program(), &words), b"");
-        let lines =
-            ended.err.lines().filter(|line| line.starts_with("memory is limited for each process alone"));
-        assert_eq!(lines.count(), usize::from(by == "rlimits" && is_asked), "{by}: {}", ended.err);
+        let lines = ended
+            .err
+            .lines()
+            .filter(|line| line.starts_with("memory is limited per process only"));
+        assert_eq!(
+            lines.count(),
+            usize::from(by == "rlimits" && is_asked),
+            "{by}: {}",
+            ended.err
+        );
     }
 }

@@ -1,5 +1,5 @@
 //! Package managers and compilers: thousands of files, renames, hard links, locks, times that decide what is
-//! built again.
+//! rebuilt.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +11,19 @@ use crate::shell::{command, good, sh};
 /// A program, a library that it needs, and a build script.
 fn cargo_workspace(dir: &Path) {
     let files = [
-        ("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"app\", \"shapes\"]\n"),
+        (
+            "Cargo.toml",
+            "[workspace]\nresolver = \"3\"\nmembers = [\"app\", \"shapes\"]\n",
+        ),
         (
             "app/Cargo.toml",
             "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
              [dependencies]\nshapes = { path = \"../shapes\" }\n",
         ),
-        ("app/src/main.rs", "fn main() {\n    println!(\"{}\", shapes::area(6, 7));\n}\n"),
+        (
+            "app/src/main.rs",
+            "fn main() {\n    println!(\"{}\", shapes::area(6, 7));\n}\n",
+        ),
         (
             "shapes/Cargo.toml",
             "[package]\nname = \"shapes\"\nversion = \"0.1.0\"\nedition = \"2024\"\nbuild = \"build.rs\"\n",
@@ -44,7 +50,11 @@ fn cargo_workspace(dir: &Path) {
 #[track_caller]
 fn cargo(dir: &Path, arguments: &[&str]) -> String {
     let mut cargo = command(env!("CARGO"), dir);
-    cargo.args(arguments).arg("--offline").env("CARGO_TERM_COLOR", "never").env("CARGO_INCREMENTAL", "1");
+    cargo
+        .args(arguments)
+        .arg("--offline")
+        .env("CARGO_TERM_COLOR", "never")
+        .env("CARGO_INCREMENTAL", "1");
     good(cargo)
 }
 
@@ -58,19 +68,29 @@ fn cargo_builds_once_and_again_only_what_changed() {
         "/dep-bin-app",
         "/dep-build-script-build-script-build",
     ];
-    let freedom = Freedom { left_out: &["target/debug/incremental"], own_bytes };
+    let freedom = Freedom {
+        left_out: &["target/debug/incremental"],
+        own_bytes,
+    };
     in_both(&freedom, |run| {
         cargo_workspace(run.dir);
         let first = cargo(run.dir, &["build"]);
         assert_eq!(first.matches("Compiling").count(), 2, "{first}");
         let again = cargo(run.dir, &["build", "-v"]);
-        assert_eq!((again.matches("Fresh").count(), again.contains("Compiling")), (2, false), "{again}");
+        assert_eq!(
+            (again.matches("Fresh").count(), again.contains("Compiling")),
+            (2, false),
+            "{again}"
+        );
         assert!(cargo(run.dir, &["run", "-q"]).contains("42"));
         let main = fs::read_to_string(run.dir.join("app/src/main.rs")).unwrap();
         fs::write(run.dir.join("app/src/main.rs"), main.replace('7', "8")).unwrap();
         let changed = cargo(run.dir, &["build", "-v"]);
         assert_eq!(
-            (changed.matches("Fresh").count(), changed.matches("Compiling").count()),
+            (
+                changed.matches("Fresh").count(),
+                changed.matches("Compiling").count()
+            ),
             (1, 1),
             "{changed}"
         );
@@ -86,12 +106,19 @@ fn npm_installs_hundreds_of_packages() {
             fs::copy(pinned.join(name), run.dir.join(name)).unwrap();
         }
         let mut npm = command("npm", run.dir);
-        npm.args(["ci", "--no-audit", "--no-fund", "--prefer-offline", "--cache"]).arg(run.aside.join("npm"));
+        npm.args(["ci", "--no-audit", "--no-fund", "--prefer-offline", "--cache"])
+            .arg(run.aside.join("npm"));
         good(npm);
-        fs::write(run.dir.join("entry.js"), "console.log(require('express').Router().stack.length)\n")
-            .unwrap();
-        fs::write(run.dir.join("eslint.config.js"), "module.exports = [{ rules: { semi: 'error' } }];\n")
-            .unwrap();
+        fs::write(
+            run.dir.join("entry.js"),
+            "console.log(require('express').Router().stack.length)\n",
+        )
+        .unwrap();
+        fs::write(
+            run.dir.join("eslint.config.js"),
+            "module.exports = [{ rules: { semi: 'error' } }];\n",
+        )
+        .unwrap();
         sh(
             run.dir,
             "node entry.js >printed; grep -qx 0 printed
@@ -107,7 +134,10 @@ fn npm_installs_hundreds_of_packages() {
 #[test]
 fn python_makes_an_environment_and_pip_fills_it() {
     // Compiled files hold the times of their sources.
-    let freedom = Freedom { left_out: &[], own_bytes: &[".pyc"] };
+    let freedom = Freedom {
+        left_out: &[],
+        own_bytes: &[".pyc"],
+    };
     in_both(&freedom, |run| {
         sh(
             run.dir,

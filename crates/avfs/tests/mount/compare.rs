@@ -1,5 +1,5 @@
-//! Whether two directories hold the same: everything that a program can see, except what belongs to the file
-//! system (inode numbers, sizes of directories) and to the moment (change times).
+//! Whether two directories are equal: everything that a program can see, except properties of the file system
+//! (inode numbers, sizes of directories) and of the moment (change times).
 
 #[cfg(test)]
 #[path = "compare/tests.rs"]
@@ -26,8 +26,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The clock that files get their times from advances by the tick, and lags behind by one, or by some on a busy
-    /// machine.
+    /// The clock for file times advances in ticks, and lags behind by one, or by several on a busy machine.
     const TICK: Duration = Duration::from_millis(50);
 
     fn holds(&self, time: SystemTime) -> bool {
@@ -40,7 +39,7 @@ impl Span {
 pub struct Freedom {
     /// Paths that are left out, with everything below them.
     pub left_out: &'static [&'static str],
-    /// Files whose bytes and sizes are different each time, by the end of their paths.
+    /// Files whose bytes and sizes differ each time, by the end of their paths.
     pub own_bytes: &'static [&'static str],
 }
 
@@ -50,16 +49,23 @@ impl Freedom {
     }
 
     fn allows_own_bytes(&self, path: &Path) -> bool {
-        self.own_bytes.iter().any(|end| path.as_os_str().as_bytes().ends_with(end.as_bytes()))
+        self.own_bytes
+            .iter()
+            .any(|end| path.as_os_str().as_bytes().ends_with(end.as_bytes()))
     }
 }
 
-/// Fails with what differs.
+/// Fails with a list of the differences.
 #[track_caller]
 pub fn assert_same(control: &Side, other: &Side, freedom: &Freedom) {
     let differences = differences(control, other, freedom);
     let first: Vec<_> = differences.iter().take(30).map(String::as_str).collect();
-    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), first.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{} differences:\n{}",
+        differences.len(),
+        first.join("\n")
+    );
 }
 
 /// Each difference as a line that names the path and both values, the control's first.
@@ -77,13 +83,21 @@ pub fn differences(control: &Side, other: &Side, freedom: &Freedom) -> Vec<Strin
         let own_bytes = freedom.allows_own_bytes(path);
         let mut say = |what: &str, values: [String; 2]| {
             if values[0] != values[1] {
-                found.push(format!("{}: {what} {} / {}", path.display(), values[0], values[1]));
+                found.push(format!(
+                    "{}: {what} {} / {}",
+                    path.display(),
+                    values[0],
+                    values[1]
+                ));
             }
         };
         for ((what, one), (_, two)) in entry.facts(own_bytes).into_iter().zip(twin.facts(own_bytes)) {
             say(what, [one, two]);
         }
-        say("mtime", mtimes([(entry.mtime, control.span), (twin.mtime, other.span)]));
+        say(
+            "mtime",
+            mtimes([(entry.mtime, control.span), (twin.mtime, other.span)]),
+        );
         if entry.kind == "file" && twin.kind == "file" && !own_bytes {
             say("bytes", bytes(&control.dir.join(path), &other.dir.join(path)));
         }
@@ -165,15 +179,22 @@ fn entries(top: &Path, freedom: &Freedom) -> BTreeMap<PathBuf, Entry> {
     }
     paths.sort();
     let mut first_names = BTreeMap::new();
-    paths.into_iter().map(|path| (path.clone(), entry(top, path, &mut first_names))).collect()
+    paths
+        .into_iter()
+        .map(|path| (path.clone(), entry(top, path, &mut first_names)))
+        .collect()
 }
 
-/// What a listing says of an entry is what the entry says of itself.
+/// Asserts that a listing and an entry itself report the same.
 #[track_caller]
 fn assert_listing_is_true(found: &fs::DirEntry) {
     let meta = fs::symlink_metadata(found.path()).unwrap();
     let shown = found.path().display().to_string();
-    assert_eq!(found.file_type().unwrap(), meta.file_type(), "the listed kind of {shown}");
+    assert_eq!(
+        found.file_type().unwrap(),
+        meta.file_type(),
+        "the listed kind of {shown}"
+    );
     assert_eq!(found.ino(), meta.ino(), "the listed number of {shown}");
 }
 
@@ -211,7 +232,9 @@ fn kind(of: fs::FileType) -> &'static str {
 fn xattrs(path: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut names = vec![0; 65_536];
     let len = rustix::fs::llistxattr(path, &mut names[..]).unwrap();
-    let names = names[..len].split(|byte| *byte == 0).filter(|name| name.starts_with(b"user."));
+    let names = names[..len]
+        .split(|byte| *byte == 0)
+        .filter(|name| name.starts_with(b"user."));
     let value = |name: &[u8]| {
         let mut value = vec![0; 65_536];
         let len = rustix::fs::lgetxattr(path, name, &mut value[..]).unwrap();

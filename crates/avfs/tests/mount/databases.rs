@@ -10,8 +10,11 @@ use crate::shell::{command, good, sh};
 
 #[test]
 fn sqlite_takes_two_writers_with_a_log() {
-    // Which writer came when is chance, and so are the bytes; what is left after a checkpoint is not.
-    let freedom = Freedom { left_out: &[], own_bytes: &["/data.db", "data.db"] };
+    // The order of the writers is random, and so are the bytes; the result after a checkpoint is not.
+    let freedom = Freedom {
+        left_out: &[],
+        own_bytes: &["/data.db", "data.db"],
+    };
     in_both(&freedom, |run| {
         sh(
             run.dir,
@@ -30,7 +33,10 @@ fn sqlite_takes_two_writers_with_a_log() {
              sqlite3 data.db 'PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=delete' >/dev/null
              sqlite3 data.db 'VACUUM; PRAGMA integrity_check' | grep -qx ok",
         );
-        assert_eq!(fs::read_to_string(run.dir.join("result")).unwrap(), "one|100|5050\ntwo|100|5050\n");
+        assert_eq!(
+            fs::read_to_string(run.dir.join("result")).unwrap(),
+            "one|100|5050\ntwo|100|5050\n"
+        );
     });
 }
 
@@ -38,7 +44,9 @@ fn sqlite_takes_two_writers_with_a_log() {
 fn postgres_programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").expect("the PostgreSQL server is not installed");
     let newest = versions.map(|version| version.unwrap().path()).max();
-    newest.expect("the PostgreSQL server is not installed").join("bin")
+    newest
+        .expect("the PostgreSQL server is not installed")
+        .join("bin")
 }
 
 /// PostgreSQL refuses root.
@@ -47,14 +55,19 @@ fn as_ordinary_user(program: &Path, dir: &Path) -> Command {
         return command(program.to_str().unwrap(), dir);
     }
     let mut setpriv = command("setpriv", dir);
-    setpriv.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]).arg(program);
+    setpriv
+        .args(["--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"])
+        .arg(program);
     setpriv
 }
 
 #[test]
 fn postgresql_runs_and_its_checksums_hold() {
     // The server's files are its own; that it reads every page again and finds it good is the test.
-    let freedom = Freedom { left_out: &["data"], own_bytes: &[] };
+    let freedom = Freedom {
+        left_out: &["data"],
+        own_bytes: &[],
+    };
     in_both(&freedom, |run| {
         let data = run.dir.join("data");
         fs::create_dir(&data).unwrap();
@@ -75,13 +88,18 @@ fn postgresql_runs_and_its_checksums_hold() {
             good(command)
         };
         pg("initdb -U owner -A trust -k --locale=C.UTF-8", None);
-        let socket = format!("unix_socket_directories = '{}'\nlisten_addresses = ''\n", data.display());
+        let socket = format!(
+            "unix_socket_directories = '{}'\nlisten_addresses = ''\n",
+            data.display()
+        );
         let settings = data.join("postgresql.conf");
         let text = fs::read_to_string(&settings).unwrap() + &socket + "shared_buffers = 16MB\n";
         fs::write(&settings, text).unwrap();
 
         pg("pg_ctl start -w -t 60 -l log", None);
-        let server = Server { stop: &|| _ = pg("pg_ctl stop -w -t 60 -m fast", None) };
+        let server = Server {
+            stop: &|| _ = pg("pg_ctl stop -w -t 60 -m fast", None),
+        };
         pg("pgbench -i -q", None);
         let bench = pg("pgbench -T 5 -c 2 -j 2", None);
         assert!(bench.contains("number of failed transactions: 0"), "{bench}");
@@ -89,8 +107,13 @@ fn postgresql_runs_and_its_checksums_hold() {
 
         pg("pg_checksums --check", None);
         pg("pg_ctl start -w -t 60 -l log", None);
-        let _server = Server { stop: &|| _ = pg("pg_ctl stop -w -t 60 -m fast", None) };
-        assert_eq!(pg("psql -XAtc", Some("SELECT count(*) FROM pgbench_accounts")).trim(), "100000");
+        let _server = Server {
+            stop: &|| _ = pg("pg_ctl stop -w -t 60 -m fast", None),
+        };
+        assert_eq!(
+            pg("psql -XAtc", Some("SELECT count(*) FROM pgbench_accounts")).trim(),
+            "100000"
+        );
         pg("pg_amcheck --install-missing --heapallindexed", None);
     });
 }

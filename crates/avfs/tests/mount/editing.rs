@@ -46,7 +46,11 @@ fn mv_replaces_what_is_there() {
         );
         let mut bytes = vec![0; text(1).len()];
         old.read_exact_at(&mut bytes, 0).unwrap();
-        assert_eq!(bytes, text(1).as_bytes(), "who had the replaced file open still reads it");
+        assert_eq!(
+            bytes,
+            text(1).as_bytes(),
+            "who had the replaced file open still reads it"
+        );
         assert_eq!(old.metadata().unwrap().nlink(), 0);
     });
 }
@@ -75,9 +79,14 @@ fn save(path: &Path, contents: &str) {
     let name = path.file_name().unwrap().to_str().unwrap();
     let beside = path.with_file_name(format!(".{name}.new"));
     let backup = path.with_file_name(format!("{name}~"));
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&beside).unwrap();
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&beside)
+        .unwrap();
     file.write_all(contents.as_bytes()).unwrap();
-    file.set_permissions(fs::metadata(path).unwrap().permissions()).unwrap();
+    file.set_permissions(fs::metadata(path).unwrap().permissions())
+        .unwrap();
     file.sync_all().unwrap();
     _ = fs::remove_file(&backup);
     fs::hard_link(path, &backup).unwrap();

@@ -11,7 +11,10 @@ use crate::shell::{command, good, sh};
 use crate::source::text;
 
 /// The index holds inode numbers and change times.
-const FREEDOM: Freedom = Freedom { left_out: &[], own_bytes: &["/index"] };
+const FREEDOM: Freedom = Freedom {
+    left_out: &[],
+    own_bytes: &["/index"],
+};
 
 /// A repository with two branches, 300 commits and 400 files, made once for both runs.
 fn origin(path: &Path) {
@@ -24,7 +27,10 @@ fn origin(path: &Path) {
     let stream = path.with_extension("stream");
     fs::write(&stream, history()).unwrap();
     let mut import = command("bash", path);
-    import.args(["-c", "git fast-import --quiet <\"$1\"", "import"]).arg(&stream).stdin(Stdio::null());
+    import
+        .args(["-c", "git fast-import --quiet <\"$1\"", "import"])
+        .arg(&stream)
+        .stdin(Stdio::null());
     good(import);
 }
 
@@ -34,7 +40,11 @@ fn history() -> String {
         let branch = if commit % 10 == 9 { "side" } else { "main" };
         let message = format!("change {commit}\n");
         _ = writeln!(stream, "commit refs/heads/{branch}\nmark :{}", commit + 1);
-        _ = writeln!(stream, "committer Someone <someone@example.org> {} +0000", 1_600_000_000 + commit);
+        _ = writeln!(
+            stream,
+            "committer Someone <someone@example.org> {} +0000",
+            1_600_000_000 + commit
+        );
         _ = writeln!(stream, "data {}\n{message}", message.len());
         if commit == 9 {
             _ = writeln!(stream, "from :9");

@@ -1,4 +1,4 @@
-//! Locks between programs that came through different doors: whoever has one, the other does not get it.
+//! Locks between programs that use different doors: they exclude each other.
 
 use std::fs;
 use std::path::Path;
@@ -7,23 +7,30 @@ use crate::compare::Freedom;
 use crate::place::{Run, in_both_through_two_doors};
 use crate::shell::sh;
 
-/// Runs `counting` at both doors at once: each adds to the number in `counter`, reading and writing it in two
-/// steps, so that an addition is lost if both are in at once.
+/// Runs `counting` at both doors concurrently: each adds to the number in `counter`, reading and writing it
+/// in two steps, so that an addition is lost if both are in the critical section.
 #[track_caller]
 fn exclude_each_other(run: &Run<'_>, counting: &str) {
     fs::write(run.dir.join("counter"), "0").unwrap();
     fs::write(run.dir.join("lock"), "").unwrap();
     at_both_doors(run, counting);
     assert_eq!(number(&run.dir.join("counter")), 200, "an addition was lost");
-    assert_eq!(number(&run.door.join("counter")), 200, "the other door shows something else");
+    assert_eq!(
+        number(&run.door.join("counter")),
+        200,
+        "the other door shows something else"
+    );
 }
 
-/// Runs a script twice at once, once at each door.
+/// Runs a script twice concurrently, once at each door.
 #[track_caller]
 fn at_both_doors(run: &Run<'_>, script: &str) {
     let (dir, door) = (run.dir.display(), run.door.display());
     let both = "work \"$1\" & first=$!; work \"$2\" & second=$!; wait $first; wait $second";
-    sh(run.aside, &format!("work() {{ cd \"$1\"\n{script}\n}}\nset -- '{dir}' '{door}'\n{both}"));
+    sh(
+        run.aside,
+        &format!("work() {{ cd \"$1\"\n{script}\n}}\nset -- '{dir}' '{door}'\n{both}"),
+    );
 }
 
 fn number(path: &Path) -> u64 {
@@ -63,7 +70,10 @@ with open('lock', 'r+b') as lock:
         fcntl.lockf(lock, fcntl.LOCK_UN, 10, 5)
 ";
         fs::write(run.aside.join("count.py"), program).unwrap();
-        exclude_each_other(run, &format!("python3 '{}'", run.aside.join("count.py").display()));
+        exclude_each_other(
+            run,
+            &format!("python3 '{}'", run.aside.join("count.py").display()),
+        );
         let program = format!(
             "import fcntl, os, subprocess, sys
 def tries(start, length, kind=fcntl.LOCK_EX):
@@ -91,7 +101,10 @@ assert tries(100, 10), 'closing any descriptor gives up all record locks of the 
 
 #[test]
 fn sqlite_excludes_through_two_doors() {
-    let freedom = Freedom { left_out: &["data.db"], own_bytes: &[] };
+    let freedom = Freedom {
+        left_out: &["data.db"],
+        own_bytes: &[],
+    };
     in_both_through_two_doors(&freedom, |run| {
         sh(
             run.dir,

@@ -1,5 +1,4 @@
-//! Programs that nobody here wrote, in a mount: they work, and what they leave behind is what they leave in a
-//! directory of the host.
+//! Third-party programs in a mount: they work, and leave the same files as in a directory of the host.
 //!
 //! A scenario is run twice at the same path, first in a host directory and then in a mount, and the two trees
 //! are compared entry by entry (`place.rs`, `compare.rs`). Most need programs that `scripts/test` installs;
@@ -21,5 +20,5 @@ mod source;
 mod suites;
 mod together;
 
-/// What is said of a mount where nothing else is.
+/// Flags of a mount in a test that sets none itself.
 const MOUNT_FLAGS: &[&str] = &[];

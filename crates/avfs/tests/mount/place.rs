@@ -10,24 +10,24 @@ use std::time::{Duration, SystemTime};
 use crate::compare::{Freedom, Side, Span, assert_same};
 use crate::shell::{end_of, good};
 
-/// Whether the second run is in a mount. Without it, it is in another directory of the host, which proves the
-/// scenarios and the comparison.
+/// Whether the second run is in a mount. Otherwise it is in another directory of the host, which validates
+/// the scenarios and the comparison.
 const IN_A_MOUNT: bool = true;
 
 const VAULT: &str = "work";
 
-/// What a scenario gets.
+/// The environment of a scenario.
 pub struct Run<'a> {
     /// The directory that it works in, empty at first.
     pub dir: &'a Path,
     /// Another way into the same directory, for scenarios with two doors: a second mount of the same vault, if
     /// `dir` is a mount that can have one beside it.
     pub door: &'a Path,
-    /// A directory of the host that both runs share, for what need not be made twice.
+    /// A directory of the host that both runs share, for things that need not be built twice.
     pub aside: &'a Path,
 }
 
-/// Runs the scenario in both places. What it left must be the same, also after the mount was closed and opened.
+/// Runs the scenario in both places. Its results must be equal, also after the mount was closed and opened.
 #[track_caller]
 pub fn in_both(freedom: &Freedom, scenario: impl Fn(&Run<'_>)) {
     in_both_through(&["work"], freedom, scenario);
@@ -45,18 +45,24 @@ fn in_both_through(doors: &'static [&'static str], freedom: &Freedom, scenario: 
     let span = ground.run(&scenario, &Opened(Vec::new()));
     fs::rename(ground.path("work"), ground.path("control")).unwrap();
     _ = fs::remove_file(ground.path("door"));
-    let control = Side { dir: ground.path("control"), span };
+    let control = Side {
+        dir: ground.path("control"),
+        span,
+    };
 
     let place = ground.open();
     let span = ground.run(&scenario, &place);
-    let side = Side { dir: ground.path("work"), span };
+    let side = Side {
+        dir: ground.path("work"),
+        span,
+    };
     assert_same(&control, &side, freedom);
     let place = place.again(&ground);
     assert_same(&control, &side, freedom);
     place.close();
 }
 
-/// Runs what judges itself, in a mount only.
+/// Runs a scenario that checks its own results, in a mount only.
 pub fn in_a_mount(work: impl FnOnce(&Run<'_>)) {
     let ground = Ground::new(&["work"]);
     let place = ground.open();
@@ -73,7 +79,10 @@ struct Ground {
 
 impl Ground {
     fn new(doors: &'static [&'static str]) -> Ground {
-        let ground = Ground { root: tempfile::tempdir().unwrap(), doors };
+        let ground = Ground {
+            root: tempfile::tempdir().unwrap(),
+            doors,
+        };
         fs::set_permissions(ground.root.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(ground.path("aside")).unwrap();
         ground
@@ -92,8 +101,15 @@ impl Ground {
             std::os::unix::fs::symlink(&dir, &door).unwrap();
         }
         let from = SystemTime::now();
-        scenario(&Run { dir: &dir, door: &door, aside: &self.path("aside") });
-        Span { from, to: SystemTime::now() }
+        scenario(&Run {
+            dir: &dir,
+            door: &door,
+            aside: &self.path("aside"),
+        });
+        Span {
+            from,
+            to: SystemTime::now(),
+        }
     }
 
     fn open(&self) -> Opened {
@@ -105,21 +121,33 @@ impl Ground {
     }
 
     fn mount(&self) -> Opened {
-        let doors = if crate::MOUNT_FLAGS.contains(&"--alone") { 1 } else { self.doors.len() };
-        Opened(self.doors[..doors].iter().map(|name| Mounted::new(self, self.path(name))).collect())
+        let doors = if crate::MOUNT_FLAGS.contains(&"--alone") {
+            1
+        } else {
+            self.doors.len()
+        };
+        Opened(
+            self.doors[..doors]
+                .iter()
+                .map(|name| Mounted::new(self, self.path(name)))
+                .collect(),
+        )
     }
 
     #[track_caller]
     fn avfs(&self, arguments: &[&str]) {
         let mut avfs = avfs();
-        avfs.args(arguments).env("AVFS_HOME", self.path("store")).current_dir(self.root.path());
+        avfs.args(arguments)
+            .env("AVFS_HOME", self.path("store"))
+            .current_dir(self.root.path());
         good(avfs);
     }
 }
 
 fn avfs() -> Command {
     let mut avfs = Command::new(assert_cmd::cargo::cargo_bin!("avfs"));
-    avfs.env_remove("AVFS_VAULT").env("XDG_CONFIG_HOME", "/nonexistent");
+    avfs.env_remove("AVFS_VAULT")
+        .env("XDG_CONFIG_HOME", "/nonexistent");
     avfs
 }
 
@@ -127,7 +155,7 @@ fn avfs() -> Command {
 struct Opened(Vec<Mounted>);
 
 impl Opened {
-    /// Closed and opened: what is there now comes from the store.
+    /// Closed and opened: the contents now come from the store.
     fn again(self, ground: &Ground) -> Opened {
         if self.0.is_empty() {
             return self;
@@ -141,7 +169,7 @@ impl Opened {
     }
 }
 
-/// A mount that goes away with this value, whatever happened to it.
+/// A mount that is removed with this value, in any case.
 struct Mounted {
     dir: PathBuf,
     store: PathBuf,
@@ -151,19 +179,25 @@ impl Mounted {
     fn new(ground: &Ground, dir: PathBuf) -> Mounted {
         fs::create_dir_all(&dir).unwrap();
         let shown = dir.display().to_string();
-        // Root lets others in, because some scenarios take on other users.
+        // Root allows other users, because some scenarios switch users.
         let is_root = rustix::process::geteuid().is_root();
         let for_others: &[&str] = if is_root { &["--allow-other"] } else { &[] };
         let arguments = [&["mount", VAULT, &shown], crate::MOUNT_FLAGS, for_others].concat();
         ground.avfs(&arguments);
-        Mounted { dir, store: ground.path("store") }
+        Mounted {
+            dir,
+            store: ground.path("store"),
+        }
     }
 
-    /// Unmounts it, which must succeed: nobody uses it any more.
+    /// Unmounts it, which must succeed: no process uses it any longer.
     #[track_caller]
     fn close(self) {
         let mut unmount = avfs();
-        unmount.arg("unmount").arg(&self.dir).env("AVFS_HOME", &self.store);
+        unmount
+            .arg("unmount")
+            .arg(&self.dir)
+            .env("AVFS_HOME", &self.store);
         let ended = end_of(unmount, Duration::from_secs(60));
         assert!(ended.status.success(), "{}", ended.text);
         assert!(!is_mounted(&self.dir), "{} is still mounted", self.dir.display());
@@ -175,10 +209,14 @@ impl Drop for Mounted {
         if !is_mounted(&self.dir) {
             return;
         }
-        // Force ends the connection, so that whoever hangs in it goes on with an error.
+        // Force ends the connection, so that blocked processes continue with an error.
         for flags in [&["-f"][..], &["-l"]] {
             let mut umount = Command::new("umount");
-            umount.args(flags).arg(&self.dir).stdout(Stdio::null()).stderr(Stdio::null());
+            umount
+                .args(flags)
+                .arg(&self.dir)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             _ = umount.status();
         }
     }

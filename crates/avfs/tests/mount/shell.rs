@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal};
 /// Long enough for the slowest program on a slow machine.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// What a program printed, in the order in which it did so, and how it ended.
+/// The output of a program in order, and how it ended.
 pub struct Ended {
     pub status: ExitStatus,
     pub text: String,
@@ -24,10 +24,17 @@ pub struct Ended {
 pub fn command(program: &str, dir: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(dir).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
-    for name in ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"] {
+    for name in [
+        "CARGO_TARGET_DIR",
+        "CARGO_BUILD_TARGET",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "RUSTFLAGS",
+    ] {
         command.env_remove(name);
     }
-    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+    command
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null");
     for who in ["AUTHOR", "COMMITTER"] {
         command
             .env(format!("GIT_{who}_NAME"), "Someone")
@@ -37,17 +44,24 @@ pub fn command(program: &str, dir: &Path) -> Command {
     command
 }
 
-/// Runs it to its end. A program that takes longer than the limit is killed with everything that it started, and
-/// nobody waits for it: it may be stuck in the kernel until the mount is gone.
+/// Runs it to its end. A program that takes longer than the limit is killed with its descendants, and not
+/// waited for: it may be stuck in the kernel until the mount is gone.
 #[track_caller]
 pub fn end_of(mut command: Command, limit: Duration) -> Ended {
     let log = tempfile::NamedTempFile::new().unwrap();
     let both = |file: &File| Stdio::from(file.try_clone().unwrap());
-    command.process_group(0).stdin(Stdio::null()).stdout(both(log.as_file())).stderr(both(log.as_file()));
+    command
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(both(log.as_file()))
+        .stderr(both(log.as_file()));
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            panic!("{:?} is not installed: scripts/test installs what the tests need", command.get_program())
+            panic!(
+                "{:?} is not installed: scripts/test installs what the tests need",
+                command.get_program()
+            )
         }
         Err(error) => panic!("{command:?}: {error}"),
     };
@@ -57,7 +71,10 @@ pub fn end_of(mut command: Command, limit: Duration) -> Ended {
     let ended = waiting.recv_timeout(limit);
     let text = String::from_utf8_lossy(&fs::read(log.path()).unwrap()).into_owned();
     match ended {
-        Ok(status) => Ended { status: status.unwrap(), text },
+        Ok(status) => Ended {
+            status: status.unwrap(),
+            text,
+        },
         Err(_) => {
             _ = rustix::process::kill_process_group(group, Signal::KILL);
             panic!("{} did not end within {limit:?}\n{text}", shown(&command))
@@ -65,7 +82,7 @@ pub fn end_of(mut command: Command, limit: Duration) -> Ended {
     }
 }
 
-/// Runs it; it must succeed. Returns what it printed.
+/// Runs it; it must succeed. Returns its output.
 #[track_caller]
 pub fn good(command: Command) -> String {
     good_within(LIMIT, command)
@@ -76,14 +93,22 @@ pub fn good(command: Command) -> String {
 pub fn good_within(limit: Duration, command: Command) -> String {
     let shown = shown(&command);
     let ended = end_of(command, limit);
-    assert!(ended.status.success(), "{shown}: {}\n{}", ended.status, ended.text);
+    assert!(
+        ended.status.success(),
+        "{shown}: {}\n{}",
+        ended.status,
+        ended.text
+    );
     ended.text
 }
 
 /// Without its environment.
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Runs a script that stops at its first failure.

@@ -32,7 +32,9 @@ pub fn source(top: &Path) {
 }
 
 pub fn text(index: usize) -> String {
-    (0..index % 40 + 1).map(|line| format!("{index}: line {} of some text\n", line * index)).collect()
+    (0..index % 40 + 1)
+        .map(|line| format!("{index}: line {} of some text\n", line * index))
+        .collect()
 }
 
 fn sparse(path: &Path) {
@@ -52,7 +54,13 @@ fn links(top: &Path) {
 }
 
 fn modes(top: &Path) {
-    let modes = [("d2", 0o2750), ("d4", 0o1777), ("d5", 0o555), ("empty", 0o000), ("d0/e0/file 0", 0o6755)];
+    let modes = [
+        ("d2", 0o2750),
+        ("d4", 0o1777),
+        ("d5", 0o555),
+        ("empty", 0o000),
+        ("d0/e0/file 0", 0o6755),
+    ];
     for (name, mode) in modes {
         fs::set_permissions(top.join(name), fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -61,7 +69,10 @@ fn modes(top: &Path) {
 /// Every entry gets a time of its own, long ago, with nanoseconds, children before their directories.
 fn set_old_times(path: &Path, mut count: u64) -> u64 {
     if fs::symlink_metadata(path).unwrap().is_dir() {
-        let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut names: Vec<_> = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         names.sort();
         count = names.iter().fold(count, |count, name| set_old_times(name, count));
     }
@@ -69,12 +80,20 @@ fn set_old_times(path: &Path, mut count: u64) -> u64 {
         tv_sec: 1_000_000_000 + count as i64 * 7919,
         tv_nsec: (count as i64 * 104_729) % 1_000_000_000,
     };
-    let times = Timestamps { last_access: time, last_modification: time };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
     rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
     count + 1
 }
 
 /// When a file was modified.
 pub fn mtime(path: &Path) -> Duration {
-    fs::symlink_metadata(path).unwrap().modified().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap()
+    fs::symlink_metadata(path)
+        .unwrap()
+        .modified()
+        .unwrap()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
 }

@@ -7,16 +7,22 @@ use std::time::Duration;
 use crate::place::in_a_mount;
 use crate::shell::{command, end_of, good_within};
 
-/// What `scripts/test` builds beside our own programs.
+/// A program that `scripts/test` builds beside our own.
 fn tool(name: &str) -> String {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let tool = target.join("tools/bin").join(name);
-    assert!(tool.exists(), "{} is missing: scripts/test installs it", tool.display());
+    assert!(
+        tool.exists(),
+        "{} is missing: scripts/test installs it",
+        tool.display()
+    );
     tool.to_str().unwrap().to_owned()
 }
 
 fn settings(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mount/suites").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/mount/suites")
+        .join(name)
 }
 
 /// A number that `scripts/soak` makes larger.
@@ -28,11 +34,15 @@ fn limit() -> Duration {
     Duration::from_secs(amount("AVFS_SUITE_SECONDS", 240))
 }
 
-/// A directory whose path is not of the one length in 127 that the suite computes wrongly: it adds two names of
-/// eleven bytes, and fills what is left of 4,095 bytes with names of 127.
+/// A directory whose path length avoids a bug of the suite, which affects one length in 127: it adds two
+/// names of eleven bytes, and fills the rest of 4,095 bytes with names of 127.
 fn of_good_length(dir: &Path) -> PathBuf {
     let is_good = |dir: &PathBuf| !(4095 - 22 - dir.as_os_str().len()).is_multiple_of(127);
-    let found = ["pjdfstest", "pjdfstest1"].map(|name| dir.join(name)).into_iter().find(is_good).unwrap();
+    let found = ["pjdfstest", "pjdfstest1"]
+        .map(|name| dir.join(name))
+        .into_iter()
+        .find(is_good)
+        .unwrap();
     fs::create_dir(&found).unwrap();
     found
 }
@@ -45,17 +55,31 @@ fn count(summary: &str, word: &str) -> Option<u32> {
 
 #[test]
 fn pjdfstest_finds_nothing_wrong() {
-    assert!(rustix::process::geteuid().is_root(), "pjdfstest takes on other users, which only root can do");
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "pjdfstest takes on other users, which only root can do"
+    );
     in_a_mount(|run| {
         let elsewhere = other_file_system();
         let mut suite = command(&tool("pjdfstest"), run.aside);
-        suite.arg("-c").arg(settings("pjdfstest.toml")).arg("-p").arg(of_good_length(run.dir));
+        suite
+            .arg("-c")
+            .arg(settings("pjdfstest.toml"))
+            .arg("-p")
+            .arg(of_good_length(run.dir));
         suite.arg("-s").arg(elsewhere.path());
         let ended = end_of(suite, limit());
-        let summary = ended.text.lines().find(|line| line.starts_with("Summary")).unwrap_or(&ended.text);
+        let summary = ended
+            .text
+            .lines()
+            .find(|line| line.starts_with("Summary"))
+            .unwrap_or(&ended.text);
         assert!(ended.status.success(), "{}{summary}", failures(&ended.text));
         assert_eq!(count(summary, "failed"), Some(0), "{summary}");
-        assert!(count(summary, "passed").is_some_and(|passed| passed >= 384), "{summary}");
+        assert!(
+            count(summary, "passed").is_some_and(|passed| passed >= 384),
+            "{summary}"
+        );
     });
 }
 
@@ -76,7 +100,9 @@ fn failures(text: &str) -> String {
 fn fsx(seed: u64) {
     in_a_mount(|run| {
         let mut fsx = command(&tool("fsx"), run.aside);
-        fsx.arg("-f").arg(settings("fsx.toml")).args(["-S", &seed.to_string()]);
+        fsx.arg("-f")
+            .arg(settings("fsx.toml"))
+            .args(["-S", &seed.to_string()]);
         fsx.args(["-N", &amount("AVFS_FSX_OPERATIONS", 50_000).to_string()]);
         fsx.arg("-P").arg(run.aside).arg(run.dir.join("file"));
         good_within(limit(), fsx);
@@ -107,10 +133,16 @@ fn stress_ng_finds_nothing_wrong() {
         for sized in ["hdd", "iomix", "fallocate", "sync-file"] {
             stress.args([&format!("--{sized}-bytes"), "16m"]);
         }
-        STRESSORS.split_whitespace().for_each(|name| _ = stress.args([&format!("--{name}"), "1"]));
+        STRESSORS
+            .split_whitespace()
+            .for_each(|name| _ = stress.args([&format!("--{name}"), "1"]));
         let text = good_within(limit(), stress);
         assert!(text.contains("successful run completed"), "{text}");
-        assert_eq!(fs::read_dir(run.dir).unwrap().count(), 0, "it cleans up behind itself");
+        assert_eq!(
+            fs::read_dir(run.dir).unwrap().count(),
+            0,
+            "it cleans up behind itself"
+        );
     });
 }
 
@@ -119,7 +151,9 @@ fn fio_verifies_what_it_wrote() {
     in_a_mount(|run| {
         let mut fio = command("fio", run.aside);
         let megabytes = amount("AVFS_FIO_MEGABYTES", 16);
-        fio.env("DIR", run.dir).env("SIZE", format!("{megabytes}m")).arg(settings("verify.fio"));
+        fio.env("DIR", run.dir)
+            .env("SIZE", format!("{megabytes}m"))
+            .arg(settings("verify.fio"));
         good_within(limit(), fio);
     });
 }
@@ -129,6 +163,9 @@ fn what_pjdfstest_says_is_understood() {
     let text = "link::a   ok\nlink::b   FAILED\n\tno such thing\nlink::c ok\n\nSummary: 1 failed, 13 skipped, 384 \
                 passed, 0 expected failures, 398 total";
     let summary = text.lines().last().unwrap();
-    assert_eq!([count(summary, "failed"), count(summary, "passed")], [Some(1), Some(384)]);
+    assert_eq!(
+        [count(summary, "failed"), count(summary, "passed")],
+        [Some(1), Some(384)]
+    );
     assert_eq!(failures(text), "link::b   FAILED\n\tno such thing\n");
 }

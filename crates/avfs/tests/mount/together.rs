@@ -1,10 +1,10 @@
-//! Several who mount and unmount one vault at the same time.
+//! Several processes that mount and unmount one vault at the same time.
 
 use std::path::Path;
 
 use crate::shell::sh;
 
-/// Runs a script with a store of its own that has the vault `v`, and takes away what it has left mounted.
+/// Runs a script with a store of its own that has the vault `v`, and removes mounts that it has left.
 #[track_caller]
 pub fn scene(script: &str) {
     let ground = tempfile::tempdir().unwrap();
@@ -36,7 +36,7 @@ fn a_directory_is_mounted_on_once() {
 }
 
 #[test]
-fn a_mount_that_fails_in_the_background_is_told_as_an_object() {
+fn failed_background_mount_is_reported_as_an_object() {
     scene(
         "avfs vault create w
         avfs mount v one
@@ -101,7 +101,7 @@ fn what_is_mounted_of_the_past_is_kept_by_garbage_collection() {
 }
 
 #[test]
-fn a_read_only_mount_stays_so_when_the_kernel_is_told_otherwise() {
+fn read_only_mount_stays_read_only_after_a_remount() {
     scene(
         "avfs mount v one
         echo kept > one/a

@@ -1,4 +1,4 @@
-//! Checkpoints and forks of a vault in whose mount programs go on writing.
+//! Checkpoints and forks of a vault while programs write in its mount.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::ground::{Ground, Mount};
 use crate::program::await_that;
 
-/// A call that takes longer hangs. How short a call is depends on who else wants the machine; that calls do not wait for
-/// snapshots is shown without a clock in `avfs-tree/tests/never_waiting.rs`.
+/// A call that takes longer hangs. The duration of a call depends on the load of the machine;
+/// `avfs-tree/tests/never_waiting.rs` shows without a clock that calls do not wait for snapshots.
 const STALL: Duration = Duration::from_secs(60);
 
 const PAIRS: usize = 3;
@@ -17,7 +17,7 @@ const PAIRS: usize = 3;
 /// Writes the same number to two files, one after the other, again and again.
 #[derive(Default)]
 struct Pair {
-    /// What both files hold for sure.
+    /// The contents that both files certainly have.
     written: AtomicU64,
     /// The longest call, in nanoseconds.
     longest: AtomicU64,
@@ -38,7 +38,8 @@ impl Pair {
     fn timed(&self, call: impl FnOnce()) {
         let start = Instant::now();
         call();
-        self.longest.fetch_max(start.elapsed().as_nanos() as u64, Ordering::AcqRel);
+        self.longest
+            .fetch_max(start.elapsed().as_nanos() as u64, Ordering::AcqRel);
     }
 }
 
@@ -49,17 +50,22 @@ fn shown(number: u64) -> Vec<u8> {
 
 fn number_in(text: &str) -> u64 {
     let number = text[..20].parse().unwrap();
-    assert!(text.as_bytes() == shown(number), "a torn write is in a checkpoint");
+    assert!(
+        text.as_bytes() == shown(number),
+        "a torn write is in a checkpoint"
+    );
     number
 }
 
-/// Calls `take` with writers at work, and `read` for what it took: a name of a file to its text.
+/// Calls `take` while writers are active, and `read` for the taken state: a map from the name of a file to
+/// its text.
 #[track_caller]
 fn check_states(rounds: usize, take: impl Fn(&Ground, usize), read: impl Fn(&Ground, usize, &str) -> String) {
     let ground = Ground::with_vault("work");
     let mount = ground.mount("work", "place");
-    let files: Vec<[File; 2]> =
-        (0..PAIRS).map(|pair| ["a", "b"].map(|half| new(&mount, half, pair))).collect();
+    let files: Vec<[File; 2]> = (0..PAIRS)
+        .map(|pair| ["a", "b"].map(|half| new(&mount, half, pair)))
+        .collect();
     let pairs: Vec<Pair> = (0..PAIRS).map(|_| Pair::default()).collect();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -69,21 +75,35 @@ fn check_states(rounds: usize, take: impl Fn(&Ground, usize), read: impl Fn(&Gro
         let _over = Over(&is_over);
         for round in 0..rounds {
             fill(&mount, round);
-            let before: Vec<u64> = pairs.iter().map(|pair| pair.written.load(Ordering::Acquire)).collect();
+            let before: Vec<u64> = pairs
+                .iter()
+                .map(|pair| pair.written.load(Ordering::Acquire))
+                .collect();
             take(&ground, round);
             for (pair, before) in before.iter().enumerate() {
                 let [a, b] =
                     ["a", "b"].map(|half| number_in(&read(&ground, round, &format!("{half}{pair}"))));
-                assert!(b <= a && a <= b + 1, "round {round}: the first file has {a}, the second {b}");
-                assert!(b >= *before, "round {round}: {before} was written before, {b} is there");
+                assert!(
+                    b <= a && a <= b + 1,
+                    "round {round}: the first file has {a}, the second {b}"
+                );
+                assert!(
+                    b >= *before,
+                    "round {round}: {before} was written before, {b} is there"
+                );
             }
         }
         let now: u64 = pairs[0].written.load(Ordering::Acquire);
-        await_that("writing goes on", STALL, || pairs[0].written.load(Ordering::Acquire) > now);
+        await_that("writing goes on", STALL, || {
+            pairs[0].written.load(Ordering::Acquire) > now
+        });
     });
     for pair in &pairs {
         let longest = Duration::from_nanos(pair.longest.load(Ordering::Acquire));
-        println!("{} numbers, the longest write took {longest:?}", pair.written.load(Ordering::Acquire));
+        println!(
+            "{} numbers, the longest write took {longest:?}",
+            pair.written.load(Ordering::Acquire)
+        );
         assert!(longest < STALL, "a write took {longest:?}");
     }
     drop(files);

@@ -1,4 +1,4 @@
-//! Commands change files that programs have open in a mount: both sides see one truth, at once.
+//! Commands change files that programs have open in a mount: both sides immediately see the same contents.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -30,17 +30,40 @@ fn held() -> (Ground, Mount, Holder) {
 #[track_caller]
 fn assert_holds(ground: &Ground, mount: &Mount, holder: &mut Holder, expected: &str) {
     let more = expected.len() + 10;
-    assert_eq!(holder.tell("size file"), expected.len().to_string(), "the size of the open file");
-    assert!(holder.tell(&format!("read file 0 {more}")) == expected, "the open file has other bytes");
-    assert_eq!(fs::metadata(mount.path("file")).unwrap().len(), expected.len() as u64);
-    assert!(fs::read_to_string(mount.path("file")).unwrap() == expected, "the path has other bytes");
-    assert!(ground.avfs(&["cat", "file"]) == expected, "the vault has other bytes");
+    assert_eq!(
+        holder.tell("size file"),
+        expected.len().to_string(),
+        "the size of the open file"
+    );
+    assert!(
+        holder.tell(&format!("read file 0 {more}")) == expected,
+        "the open file has other bytes"
+    );
+    assert_eq!(
+        fs::metadata(mount.path("file")).unwrap().len(),
+        expected.len() as u64
+    );
+    assert!(
+        fs::read_to_string(mount.path("file")).unwrap() == expected,
+        "the path has other bytes"
+    );
+    assert!(
+        ground.avfs(&["cat", "file"]) == expected,
+        "the vault has other bytes"
+    );
 }
 
 #[test]
 fn a_file_that_a_command_grows_and_shrinks_is_right_in_open_files() {
     let (ground, mount, mut holder) = held();
-    for (with, length) in [('b', LENGTH * 3), ('c', 7), ('d', 4096), ('e', 4097), ('f', 0), ('g', LENGTH)] {
+    for (with, length) in [
+        ('b', LENGTH * 3),
+        ('c', 7),
+        ('d', 4096),
+        ('e', 4097),
+        ('f', 0),
+        ('g', LENGTH),
+    ] {
         let new = text(with, length);
         ground.avfs_given(&["write", "file"], new.as_bytes());
         assert_holds(&ground, &mount, &mut holder, &new);
@@ -52,7 +75,10 @@ fn what_both_sides_append_is_one_after_the_other() {
     let (ground, mount, mut holder) = held();
     let mut expected = text('a', LENGTH);
     for round in 0..6 {
-        ground.avfs_given(&["write", "--append", "file"], format!("command-{round}").as_bytes());
+        ground.avfs_given(
+            &["write", "--append", "file"],
+            format!("command-{round}").as_bytes(),
+        );
         expected.push_str(&format!("command-{round}"));
         assert_holds(&ground, &mount, &mut holder, &expected);
         holder.tell(&format!("append appending program-{round}"));
@@ -61,17 +87,25 @@ fn what_both_sides_append_is_one_after_the_other() {
     }
 }
 
-/// The kernel puts what is appended into its cache where it believes the end to be.
+/// The kernel caches appended bytes at the place where it believes the end to be.
 #[test]
 fn what_is_appended_without_looking_is_where_it_belongs() {
     let (ground, mount, mut holder) = held();
     let mut expected = text('a', LENGTH);
     for round in 0..6 {
-        ground.avfs_given(&["write", "--append", "file"], format!("command-{round}").as_bytes());
+        ground.avfs_given(
+            &["write", "--append", "file"],
+            format!("command-{round}").as_bytes(),
+        );
         holder.tell(&format!("append appending program-{round}"));
         expected.push_str(&format!("command-{round}program-{round}"));
         let found = fs::read_to_string(mount.path("file")).unwrap();
-        assert!(found == expected, "{} bytes of {} are right", same(&found, &expected), expected.len());
+        assert!(
+            found == expected,
+            "{} bytes of {} are right",
+            same(&found, &expected),
+            expected.len()
+        );
     }
     assert_holds(&ground, &mount, &mut holder, &expected);
 }
@@ -125,7 +159,11 @@ fn a_file_that_a_command_removes_lives_on_for_those_who_have_it() {
     assert_eq!(holder.tell("read file 0 6"), "unseen");
     ground.avfs_given(&["write", "file"], b"another one");
     assert_eq!(fs::read_to_string(mount.path("file")).unwrap(), "another one");
-    assert_eq!(holder.tell("read file 0 6"), "unseen", "the old one is no other one");
+    assert_eq!(
+        holder.tell("read file 0 6"),
+        "unseen",
+        "the old one is no other one"
+    );
 }
 
 #[test]
@@ -137,7 +175,11 @@ fn a_file_that_a_command_renames_stays_open() {
     assert_missing(&mount, "file");
     assert_eq!(inode(&mount.path("renamed")), number);
     holder.tell("write file 0 still");
-    assert!(fs::read_to_string(mount.path("renamed")).unwrap().starts_with("stilla"));
+    assert!(
+        fs::read_to_string(mount.path("renamed"))
+            .unwrap()
+            .starts_with("stilla")
+    );
     assert!(ground.avfs(&["cat", "renamed"]).starts_with("stilla"));
     assert_eq!(names(&mount.dir), ["renamed"]);
 }
@@ -159,7 +201,10 @@ fn a_renamed_file_stays_open_while_others_write() {
     });
     assert_missing(&mount, "file");
     holder.tell("append appending late");
-    assert_eq!(fs::read_to_string(mount.path("dir/there")).unwrap(), text('a', LENGTH) + "late");
+    assert_eq!(
+        fs::read_to_string(mount.path("dir/there")).unwrap(),
+        text('a', LENGTH) + "late"
+    );
     assert_eq!(ground.avfs(&["cat", "dir/there"]), text('a', LENGTH) + "late");
 }
 
@@ -168,7 +213,11 @@ fn who_works_in_a_directory_that_a_command_moves_goes_on_there() {
     let (ground, mount, mut holder) = held();
     fs::create_dir_all(mount.path("one/below")).unwrap();
     fs::create_dir(mount.path("two")).unwrap();
-    holder.open("inside", &mount.path("one/below/log"), "O_WRONLY|O_APPEND|O_CREAT");
+    holder.open(
+        "inside",
+        &mount.path("one/below/log"),
+        "O_WRONLY|O_APPEND|O_CREAT",
+    );
     holder.tell("append inside before-");
     let inside = fs::File::open(mount.path("one")).unwrap();
     ground.avfs(&["mv", "one", "two/moved"]);
@@ -176,7 +225,10 @@ fn who_works_in_a_directory_that_a_command_moves_goes_on_there() {
     rustix::fs::mkdirat(&inside, "made", rustix::fs::Mode::RWXU).unwrap();
     drop(inside);
     assert_missing(&mount, "one");
-    assert_eq!(fs::read_to_string(mount.path("two/moved/below/log")).unwrap(), "before-after");
+    assert_eq!(
+        fs::read_to_string(mount.path("two/moved/below/log")).unwrap(),
+        "before-after"
+    );
     assert_eq!(names(&mount.path("two/moved")), ["below", "made"]);
     assert_eq!(ground.avfs(&["cat", "two/moved/below/log"]), "before-after");
     drop(holder);
@@ -195,7 +247,11 @@ fn a_file_that_a_command_copies_over_another_shows_at_once() {
     ground.avfs(&["cp", "other", "file"]);
     assert_eq!(fs::read_to_string(mount.path("file")).unwrap(), "other");
     holder.tell("write file 0 again");
-    assert_eq!(fs::read_to_string(mount.path("copy")).unwrap(), text('a', LENGTH), "copies are apart");
+    assert_eq!(
+        fs::read_to_string(mount.path("copy")).unwrap(),
+        text('a', LENGTH),
+        "copies are apart"
+    );
 }
 
 #[test]
@@ -247,12 +303,19 @@ fn a_program_that_follows_a_log_gets_every_line_once() {
 }
 
 fn same(one: &str, other: &str) -> usize {
-    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+    one.bytes()
+        .zip(other.bytes())
+        .take_while(|(one, other)| one == other)
+        .count()
 }
 
 #[track_caller]
 fn assert_missing(mount: &Mount, name: &str) {
-    assert_eq!(fs::metadata(mount.path(name)).unwrap_err().kind(), ErrorKind::NotFound, "{name}");
+    assert_eq!(
+        fs::metadata(mount.path(name)).unwrap_err().kind(),
+        ErrorKind::NotFound,
+        "{name}"
+    );
 }
 
 fn inode(path: &Path) -> u64 {
@@ -260,7 +323,9 @@ fn inode(path: &Path) -> u64 {
 }
 
 fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entries = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = entries.collect();
     names.sort();
     names

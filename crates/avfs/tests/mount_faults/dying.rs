@@ -21,7 +21,11 @@ fn written_and_synced(mount: &Mount, name: &str) -> io::Result<()> {
 #[track_caller]
 fn assert_fails<T>(what: &str, result: io::Result<T>) {
     let error = result.err().unwrap_or_else(|| panic!("{what} succeeded"));
-    assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()), "{what}: {error}");
+    assert_eq!(
+        error.raw_os_error(),
+        Some(Errno::IO.raw_os_error()),
+        "{what}: {error}"
+    );
 }
 
 #[test]
@@ -42,7 +46,10 @@ fn everything_that_changes_fails_after_the_first_failure_and_the_mount_can_be_en
     assert_fails("symlink", symlink("to", mount.path("link")));
     assert_fails("link", fs::hard_link(mount.path("other"), mount.path("another")));
     assert_fails("write", fs::write(mount.path("before"), "late"));
-    assert_fails("sync of a directory", File::open(&mount.dir).and_then(|directory| directory.sync_all()));
+    assert_fails(
+        "sync of a directory",
+        File::open(&mount.dir).and_then(|directory| directory.sync_all()),
+    );
     assert_fails("a second write with a sync", written_and_synced(&mount, "second"));
     assert_eq!(fs::read_to_string(mount.path("before")).unwrap(), "synced");
     assert_eq!(fs::read_to_string(mount.path("other")).unwrap(), "other");

@@ -8,15 +8,16 @@ use std::process::Command;
 
 use avfs_testkit::{SmallDisk, noise};
 use rustix::io::Errno;
+use serde_json::Value;
 
 use crate::ground::{Ground, Mount, is_mounted};
 
 const DISK: u64 = 64 << 20;
-/// More than what is left: a checkpoint needs as much room again as what is written.
+/// More than the free space: a checkpoint needs as much space again as the written bytes.
 const BALLAST: usize = 40 << 20;
 const PIECE: usize = 64 << 10;
 
-/// Writes pieces into new files until there is no room; returns how many are whole, and why it ended.
+/// Writes pieces into new files until there is no space; returns how many are complete, and the error.
 fn fill(mount: &Mount, prefix: &str) -> (usize, io::Error) {
     for number in 0.. {
         let written = File::create(mount.path(&format!("{prefix}-{number}"))).and_then(|mut file| {
@@ -35,7 +36,10 @@ fn fill(mount: &Mount, prefix: &str) -> (usize, io::Error) {
 fn assert_filled(mount: &Mount, prefix: &str, count: usize) {
     for number in 0..count {
         let found = fs::read(mount.path(&format!("{prefix}-{number}"))).unwrap();
-        assert!(found == noise(number as u64, PIECE), "{prefix}-{number} is something else");
+        assert!(
+            found == noise(number as u64, PIECE),
+            "{prefix}-{number} is something else"
+        );
     }
 }
 
@@ -65,21 +69,27 @@ fn a_full_disk_harms_nothing_that_was_there() {
         let mount = ground.mount("work", "place");
         assert_filled(&mount, "piece", count);
         assert_eq!(fs::read_to_string(mount.path("before")).unwrap(), "kept");
-        assert_eq!(fs::read_to_string(mount.path("more")).unwrap(), "there is room again");
+        assert_eq!(
+            fs::read_to_string(mount.path("more")).unwrap(),
+            "there is room again"
+        );
         assert_eq!(fs::read_to_string(mount.path("last")).unwrap(), "synced");
         ground.unmount(mount);
         ground.assert_sound();
     });
 }
 
-/// Whatever was there is read, and no attempt to write leaves more than it says.
+/// Existing files are readable, and a failed write leaves no more than it reports.
 fn while_full(mount: &Mount, count: usize) {
     assert_filled(mount, "piece", count);
     assert_eq!(fs::read_to_string(mount.path("before")).unwrap(), "kept");
     let before = OpenOptions::new().write(true).open(mount.path("before")).unwrap();
     for _ in 0..20 {
         match before.write_at(&noise(3, PIECE), 4) {
-            Ok(written) => before.set_len(4 + written as u64).and_then(|()| before.set_len(4)).unwrap(),
+            Ok(written) => before
+                .set_len(4 + written as u64)
+                .and_then(|()| before.set_len(4))
+                .unwrap(),
             Err(error) => assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()), "{error}"),
         }
         assert_eq!(fs::read_to_string(mount.path("before")).unwrap(), "kept");
@@ -108,7 +118,11 @@ fn a_killed_server_on_a_full_disk_loses_nothing_that_was_synced() {
 
 /// Takes every byte that is left.
 fn take_all_room(disk: &Path) {
-    let mut ballast = File::options().create(true).append(true).open(disk.join("the rest")).unwrap();
+    let mut ballast = File::options()
+        .create(true)
+        .append(true)
+        .open(disk.join("the rest"))
+        .unwrap();
     for piece in [1 << 20, 4096, 1] {
         while ballast.write_all(&vec![1; piece]).is_ok() {}
     }
@@ -116,11 +130,14 @@ fn take_all_room(disk: &Path) {
     assert_eq!(room.f_bavail, 0, "there is room left");
 }
 
-/// Whether something was accepted; if not, because there is no room.
+/// Whether something was accepted; if not, the error must be a lack of space.
 #[track_caller]
 fn is_accepted<T>(result: io::Result<T>) -> bool {
     let refused = result.err().map(|error| error.raw_os_error());
-    assert!(refused.is_none_or(|errno| errno == Some(Errno::NOSPC.raw_os_error())), "{refused:?}");
+    assert!(
+        refused.is_none_or(|errno| errno == Some(Errno::NOSPC.raw_os_error())),
+        "{refused:?}"
+    );
     refused.is_none()
 }
 
@@ -137,11 +154,18 @@ fn end_by_the_kernel(_: &Ground, mount: &Mount) {
 fn check_accepted_operations(disk: &Path, end: fn(&Ground, &Mount)) {
     let ground = Ground::with_home(&disk.join("store"));
     ground.avfs(&["vault", "create", "work", "--use"]);
-    ["moved", "removed", "emptied"].iter().for_each(|name| drop(ground.avfs(&["write", name, "text"])));
+    ["moved", "removed", "emptied"]
+        .iter()
+        .for_each(|name| drop(ground.avfs(&["write", name, "text"])));
     let mount = ground.mount("work", "place");
     take_all_room(disk);
     fs::remove_file(mount.path("removed")).unwrap();
-    File::options().write(true).open(mount.path("emptied")).unwrap().set_len(0).unwrap();
+    File::options()
+        .write(true)
+        .open(mount.path("emptied"))
+        .unwrap()
+        .set_len(0)
+        .unwrap();
     let is_moved = is_accepted(fs::rename(mount.path("moved"), mount.path("there")));
     // More than the buffer of the journal holds.
     let made: Vec<bool> = (0..400)
@@ -155,14 +179,14 @@ fn check_accepted_operations(disk: &Path, end: fn(&Ground, &Mount)) {
             is_made
         })
         .collect();
-    // What was kept for removals may have become room for others.
+    // Space that was reserved for removals may have become available to other operations.
     take_all_room(disk);
     end(&ground, &mount);
     mount.await_server_end();
     assert!(!is_mounted(&mount.dir));
     fs::remove_file(disk.join("the rest")).unwrap();
     let mount = ground.mount("work", "place");
-    assert!(!mount.path("removed").exists(), "what was removed is there again");
+    assert!(!mount.path("removed").exists(), "the removed file exists again");
     assert_eq!(fs::metadata(mount.path("emptied")).unwrap().len(), 0);
     assert_eq!(mount.path("there").exists(), is_moved);
     assert_eq!(mount.path("moved").exists(), !is_moved);
@@ -183,7 +207,75 @@ fn accepted_operations_on_a_full_disk_survive_an_unmount() {
 #[test]
 fn accepted_operations_on_a_full_disk_survive_a_plain_umount() {
     let name = "full::accepted_operations_on_a_full_disk_survive_a_plain_umount";
-    SmallDisk::with(name, DISK, |disk| check_accepted_operations(disk, end_by_the_kernel));
+    SmallDisk::with(name, DISK, |disk| {
+        check_accepted_operations(disk, end_by_the_kernel)
+    });
+}
+
+#[test]
+fn stored_states_are_shown_while_there_is_no_room_for_the_work_in_the_journal() {
+    let name = "full::stored_states_are_shown_while_there_is_no_room_for_the_work_in_the_journal";
+    SmallDisk::with(name, DISK, |disk| {
+        let ground = Ground::with_home(&disk.join("store"));
+        ground.avfs(&["vault", "create", "work", "--use"]);
+        ground.avfs(&["write", "file", "text"]);
+        ground.avfs(&["checkpoint", "save", "kept"]);
+        let id = ground.avfs(&["log", "--json"]);
+        let id = serde_json::from_str::<Value>(&id).unwrap()["entries"][0]["snapshot"].clone();
+        fs::write(disk.join("ballast"), vec![1; BALLAST]).unwrap();
+        let mount = ground.mount("work", "place");
+        let large = noise(1, 16 << 20);
+        let mut file = File::create(mount.path("large")).unwrap();
+        file.write_all(&large).and_then(|()| file.sync_all()).unwrap();
+        drop(file);
+        end_by_command(&ground, &mount);
+        mount.await_server_end();
+
+        let refused = ground.ended(&["ls"]);
+        assert_eq!(refused.status.code(), Some(7), "{}", refused.err);
+        assert!(
+            refused.err.contains("`avfs mount work DIR` shows all of it"),
+            "{}",
+            refused.err
+        );
+        let log = ground.ended(&["log"]);
+        assert_eq!(log.status.code(), Some(0), "{}", log.err);
+        assert!(
+            log.err
+                .contains("MiB of work in the journal of 'work' is not stored yet"),
+            "{}",
+            log.err
+        );
+        let printed = String::from_utf8(log.out).unwrap();
+        assert!(printed.contains("write"), "{printed}");
+        for words in [
+            &["log", "file"][..],
+            &["ls", "--at", "kept"],
+            &["ls", "--at", "@~0"],
+            &["ls", "--at", id.as_str().unwrap()],
+        ] {
+            let shown = ground.ended(words);
+            assert_eq!(shown.status.code(), Some(0), "{words:?}: {}", shown.err);
+        }
+        let list = ground.avfs(&["vault", "list"]);
+        assert!(list.contains("MiB not stored yet)"), "{list}");
+        let list: Value = serde_json::from_str(&ground.avfs(&["vault", "list", "--json"])).unwrap();
+        assert!(
+            list["vaults"][0]["unstored_bytes"].as_u64() > Some(16 << 20),
+            "{list}"
+        );
+
+        let mount = ground.mount("work", "place");
+        assert!(
+            fs::read(mount.path("large")).unwrap() == large,
+            "the mount shows something else"
+        );
+        fs::remove_file(disk.join("ballast")).unwrap();
+        ground.unmount(mount);
+        let list: Value = serde_json::from_str(&ground.avfs(&["vault", "list", "--json"])).unwrap();
+        assert_eq!(list["vaults"][0]["unstored_bytes"], 0);
+        ground.assert_sound();
+    });
 }
 
 #[test]
@@ -221,14 +313,17 @@ fn a_vault_over_its_quota_says_so_at_the_write() {
     file.write_all_at(&[1; 90_000], 0).unwrap();
     // The kernel may give a part of it that fits.
     assert_refused(file.write_all_at(&[2; 20_000], 90_000));
-    assert!(file.metadata().unwrap().len() < 100_000, "a refused write leaves nothing");
+    assert!(
+        file.metadata().unwrap().len() < 100_000,
+        "a refused write leaves nothing"
+    );
     assert_refused(file.set_len(200_000));
     assert_refused(
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 200_000)
             .map_err(io::Error::from),
     );
     assert_eq!(fs::read_to_string(mount.path("before")).unwrap(), "kept");
-    // What takes no more room goes on.
+    // Writes that need no more space succeed.
     file.write_all_at(&[3; 90_000], 0).unwrap();
     fs::rename(mount.path("before"), mount.path("after")).unwrap();
     file.set_len(10).unwrap();

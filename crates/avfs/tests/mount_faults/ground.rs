@@ -1,4 +1,4 @@
-//! A store and its mounts, made and asked through the binary.
+//! A store and its mounts, created and queried through the binary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::program::{Ended, await_that, end_of, good};
 
-/// How long a mount may be used. Then it is taken away, and whoever hangs in it goes on with an error.
+/// How long a mount may be used. Then it is removed, and blocked processes continue with an error.
 const MOUNT_LIMIT: Duration = Duration::from_secs(110);
 
 /// How long the end of a killed process takes at most.
@@ -29,7 +29,10 @@ impl Ground {
 
     /// With a store at a place of its own.
     pub fn with_home(home: &Path) -> Ground {
-        Ground { root: tempfile::tempdir().unwrap(), home: home.to_owned() }
+        Ground {
+            root: tempfile::tempdir().unwrap(),
+            home: home.to_owned(),
+        }
     }
 
     /// With an empty vault.
@@ -50,11 +53,13 @@ impl Ground {
     pub fn command(&self, words: &[&str]) -> Command {
         let mut avfs = Command::new(assert_cmd::cargo::cargo_bin!("avfs"));
         avfs.args(words).current_dir(self.root.path());
-        avfs.env("AVFS_HOME", &self.home).env_remove("AVFS_VAULT").env("XDG_CONFIG_HOME", "/nonexistent");
+        avfs.env("AVFS_HOME", &self.home)
+            .env_remove("AVFS_VAULT")
+            .env("XDG_CONFIG_HOME", "/nonexistent");
         avfs
     }
 
-    /// Runs a command, which must succeed; returns what it printed.
+    /// Runs a command, which must succeed; returns its output.
     #[track_caller]
     pub fn avfs(&self, words: &[&str]) -> String {
         self.avfs_given(words, b"")
@@ -70,7 +75,7 @@ impl Ground {
         end_of(self.command(words), b"")
     }
 
-    /// Everything in the store is whole and tells the truth.
+    /// Asserts that the store is complete and consistent.
     #[track_caller]
     pub fn assert_sound(&self) {
         self.avfs(&["fsck"]);
@@ -85,7 +90,7 @@ impl Ground {
     #[track_caller]
     pub fn mount_with(&self, vault: &str, name: &str, more: &[&str]) -> Mount {
         let dir = self.path(name);
-        // What a dead server left there cannot be looked at.
+        // A directory with a dead mount cannot be examined.
         _ = std::fs::create_dir(&dir);
         let guard = Mount::guarding(dir);
         let shown = guard.dir.display().to_string();
@@ -97,11 +102,15 @@ impl Ground {
     #[track_caller]
     pub fn unmount(&self, mount: Mount) {
         self.avfs(&["unmount", &mount.dir.display().to_string()]);
-        assert!(!is_mounted(&mount.dir), "{} is still mounted", mount.dir.display());
+        assert!(
+            !is_mounted(&mount.dir),
+            "{} is still mounted",
+            mount.dir.display()
+        );
     }
 }
 
-/// A mount that goes away with this value, whatever happened to it.
+/// A mount that is removed with this value, in any case.
 pub struct Mount {
     pub dir: PathBuf,
     /// The process that serves it.
@@ -110,7 +119,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// What is or will be mounted there is taken away at the end, and if that is too late.
+    /// Removes a present or future mount there at the end, or on a timeout.
     pub fn guarding(dir: PathBuf) -> Mount {
         let (alive, ended) = channel();
         let watched = dir.clone();
@@ -119,7 +128,11 @@ impl Mount {
                 tear_down(&watched);
             }
         });
-        Mount { dir, server: 0, _watchdog: alive }
+        Mount {
+            dir,
+            server: 0,
+            _watchdog: alive,
+        }
     }
 
     pub fn served_by(mut self, process: i64) -> Mount {
@@ -148,7 +161,7 @@ impl Drop for Mount {
     }
 }
 
-/// Force ends the connection, so that whoever hangs in it goes on with an error.
+/// Force ends the connection, so that blocked processes continue with an error.
 fn tear_down(dir: &Path) {
     for flags in ["-f", "-l"] {
         if is_mounted(dir) {
@@ -161,13 +174,25 @@ pub fn signal(process: i32, signal: Signal) {
     rustix::process::kill_process(Pid::from_raw(process).unwrap(), signal).unwrap();
 }
 
-/// A zombie does not run: nobody may ever ask for its end. A process whose first thread is one runs as long as others of it do,
-/// and holds its locks.
+/// A zombie does not run: its parent may never wait for it. A process whose first thread is a zombie runs as
+/// long as its other threads do, and holds its locks.
 pub fn is_running(process: i32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    threads.map(|thread| std::fs::read_to_string(thread.path().join("stat"))).any(|status| {
-        status.is_ok_and(|line| !line.rsplit(')').next().unwrap_or("").trim_start().starts_with(['Z', 'X']))
-    })
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    threads
+        .map(|thread| std::fs::read_to_string(thread.path().join("stat")))
+        .any(|status| {
+            status.is_ok_and(|line| {
+                !line
+                    .rsplit(')')
+                    .next()
+                    .unwrap_or("")
+                    .trim_start()
+                    .starts_with(['Z', 'X'])
+            })
+        })
 }
 
 /// Asks the table of mounts, not the mount, which may not answer.
@@ -178,5 +203,8 @@ pub fn is_mounted(dir: &Path) -> bool {
 pub fn count_mounts(dir: &Path) -> usize {
     let table = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let dir = dir.display().to_string();
-    table.lines().filter(|line| line.split(' ').nth(1) == Some(&dir)).count()
+    table
+        .lines()
+        .filter(|line| line.split(' ').nth(1) == Some(&dir))
+        .count()
 }

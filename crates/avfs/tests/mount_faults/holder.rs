@@ -1,4 +1,4 @@
-//! Another program that has files open and mapped, and survives or not what is done to them.
+//! Another program that has files open and mapped, and survives changes to them or not.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -18,14 +18,14 @@ pub struct Holder {
     answers: Receiver<String>,
 }
 
-/// What became of something that the holder was told to do.
+/// The result of an order to the holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// What was read, or nothing.
+    /// The bytes that were read, or nothing.
     Done(String),
     /// The name of the error.
     Failed(String),
-    /// It died of SIGBUS: the page is not there any more.
+    /// It was killed by SIGBUS: the page no longer exists.
     Bus,
 }
 
@@ -42,20 +42,35 @@ impl Answer {
 impl Holder {
     pub fn start() -> Holder {
         let mut python = Command::new("python3");
-        python.args(["-u", "-c", PROGRAM]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = python.spawn().expect("python3 is needed: scripts/test installs it");
+        python
+            .args(["-u", "-c", PROGRAM])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = python
+            .spawn()
+            .expect("python3 is needed: scripts/test installs it");
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (answer, answers) = channel();
         std::thread::spawn(move || {
-            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| answer.send(line))
+            BufReader::new(output)
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| answer.send(line))
         });
-        Holder { child, input, answers }
+        Holder {
+            child,
+            input,
+            answers,
+        }
     }
 
     /// Opens a file under a short name; `flags` are those of `open(2)`, with `|` between them.
     #[track_caller]
     pub fn open(&mut self, name: &str, path: &Path, flags: &str) {
-        assert_eq!(self.ask(&format!("open {name} {} {flags}", path.display())), Answer::done(""));
+        assert_eq!(
+            self.ask(&format!("open {name} {} {flags}", path.display())),
+            Answer::done("")
+        );
     }
 
     /// Tells it to do something; it has done so when this returns.
@@ -80,7 +95,7 @@ impl Holder {
         }
     }
 
-    /// What it is told must be done.
+    /// Sends an order, which must succeed.
     #[track_caller]
     pub fn tell(&mut self, line: &str) -> String {
         match self.ask(line) {

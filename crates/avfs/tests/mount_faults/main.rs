@@ -1,10 +1,14 @@
-//! What a mount promises when something goes wrong around it: its server is killed, the power goes, the disk is
-//! full, a vault is restored or changed through another door while programs hold its files open.
+//! The guarantees of a mount when something goes wrong around it: its server is killed, the power fails, the
+//! disk is full, a vault is restored or changed through another door while programs hold its files open.
 //!
-//! Everything goes through the binary, as a user does it. Needs root, `/dev/fuse` and what `scripts/test`
-//! installs; where something is missing, a test fails and names it. `AVFS_KILL_ROUNDS` makes the random ones
-//! longer.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail where it stands")]
+//! Everything goes through the binary, as a user does it. Needs root, `/dev/fuse` and the packages that
+//! `scripts/test` installs; if something is missing, a test fails and names it. `AVFS_KILL_ROUNDS` makes the
+//! random ones longer.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail where it stands"
+)]
 
 mod busy;
 mod doors;
@@ -24,5 +28,5 @@ mod two_doors;
 mod user;
 mod writers;
 
-/// What is said of a mount where nothing else is.
+/// Flags of a mount in a test that sets none itself.
 const MOUNT_FLAGS: &[&str] = &[];

@@ -1,4 +1,4 @@
-//! Namespaces of mounts have copies of what is mounted, and keep it in use without being seen.
+//! Mount namespaces have copies of mounts, and keep them in use without being visible.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,8 +16,14 @@ fn apart(name: &str, test: impl FnOnce()) {
     }
     let script = r#"umount --all --lazy --types fuse.avfs; exec "$@""#;
     let mut again = Command::new("unshare");
-    again.args(["--mount", "--", "sh", "-c", script, "sh"]).arg(std::env::current_exe().unwrap());
-    let status = again.args([name, "--exact", "--nocapture"]).env(APART, "1").status().unwrap();
+    again
+        .args(["--mount", "--", "sh", "-c", script, "sh"])
+        .arg(std::env::current_exe().unwrap());
+    let status = again
+        .args([name, "--exact", "--nocapture"])
+        .env(APART, "1")
+        .status()
+        .unwrap();
     assert!(status.success(), "{name} failed in a namespace of its own");
 }
 
@@ -25,11 +31,18 @@ fn apart(name: &str, test: impl FnOnce()) {
 struct Elsewhere(Child);
 
 impl Elsewhere {
-    /// Returns when the program has said that it is there.
+    /// Returns when the program has reported that it is ready.
     fn start(command: &mut Command) -> Elsewhere {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().contains("there")), "it did not get there");
+        assert!(
+            lines.any(|line| line.unwrap().contains("there")),
+            "it did not get there"
+        );
         Elsewhere(child)
     }
 }
@@ -53,7 +66,11 @@ fn an_unmount_does_not_wait_for_copies() {
         let elsewhere =
             Elsewhere::start(Command::new("unshare").args(["--mount", "--", "sh", "-c", STAYING]));
         let ended = ground.ended(&["unmount", &mount.dir.display().to_string()]);
-        assert!(ended.status.success() && ended.err.contains("another namespace"), "{}", ended.err);
+        assert!(
+            ended.status.success() && ended.err.contains("another namespace"),
+            "{}",
+            ended.err
+        );
         assert!(!is_mounted(&mount.dir));
         assert_eq!(ground.avfs(&["mounts"]), "");
         assert_eq!(ground.avfs(&["cat", "file"]), "stored");
@@ -72,8 +89,12 @@ fn a_run_keeps_no_copy_of_other_mounts() {
         let mut run = ground.command(&["--vault", "other", "exec", "--stream", "-c", STAYING]);
         let mut run = Elsewhere::start(&mut run);
         let ended = ground.ended(&["unmount", &mount.dir.display().to_string()]);
-        assert!(ended.status.success() && !ended.err.contains("namespace"), "{}", ended.err);
+        assert!(
+            ended.status.success() && !ended.err.contains("namespace"),
+            "{}",
+            ended.err
+        );
         mount.await_server_end();
-        assert!(run.0.try_wait().unwrap().is_none(), "it goes on");
+        assert!(run.0.try_wait().unwrap().is_none(), "it continues");
     });
 }

@@ -1,4 +1,4 @@
-//! An ordinary user of this machine, who mounts by `fusermount3`.
+//! An ordinary user of this machine, who mounts with `fusermount3`.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -48,17 +48,32 @@ impl User {
         let home = tempfile::tempdir().unwrap();
         fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), home.path().join("avfs")).unwrap();
         chown(home.path(), Some(UID), Some(UID)).unwrap();
-        let user = User { home, _device: OpenDevice::new() };
+        let user = User {
+            home,
+            _device: OpenDevice::new(),
+        };
         user.avfs(&["vault", "create", "work", "--use"]);
         user
     }
 
     pub fn command(&self, program: &Path, words: &[&str]) -> Command {
         let mut setpriv = Command::new("setpriv");
-        setpriv.args(["--reuid", &UID.to_string(), "--regid", &UID.to_string(), "--clear-groups", "--"]);
+        setpriv.args([
+            "--reuid",
+            &UID.to_string(),
+            "--regid",
+            &UID.to_string(),
+            "--clear-groups",
+            "--",
+        ]);
         setpriv.arg(program).args(words).current_dir(self.home.path());
-        setpriv.env("HOME", self.home.path()).env("AVFS_HOME", self.home.path().join("store"));
-        setpriv.env_remove("AVFS_VAULT").env_remove("XDG_RUNTIME_DIR").env("XDG_CONFIG_HOME", "/nonexistent");
+        setpriv
+            .env("HOME", self.home.path())
+            .env("AVFS_HOME", self.home.path().join("store"));
+        setpriv
+            .env_remove("AVFS_VAULT")
+            .env_remove("XDG_RUNTIME_DIR")
+            .env("XDG_CONFIG_HOME", "/nonexistent");
         setpriv
     }
 

@@ -1,4 +1,4 @@
-//! The power goes while programs write in a mount. Needs loop devices.
+//! The power fails while programs write in a mount. Needs loop devices.
 
 use std::time::Duration;
 
@@ -8,12 +8,14 @@ use crate::ground::{Ground, Mount};
 use crate::writers::{Kind, Writer, load};
 
 const DISK: u64 = 512 << 20;
-/// How many acknowledgements are waited for after a cut.
+/// How many acknowledgements to wait for after a cut.
 const LATE: usize = 20;
 
-/// How often the power goes. A soak run makes it go oftener.
+/// The number of power cuts. A soak run sets a higher number.
 fn cuts() -> usize {
-    let rounds = std::env::var("AVFS_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let rounds = std::env::var("AVFS_KILL_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok());
     rounds.map_or(12, |rounds: usize| rounds / 10)
 }
 
@@ -32,7 +34,7 @@ fn whatever_was_synced_survives_power_cuts() {
         if dice.below(3) == 0 {
             ground.avfs(&["checkpoint", "save", &format!("c{cut}")]);
         }
-        // Somewhere in the next step: this pause is the only way to be there.
+        // Somewhere in the next step: this pause is the only way to hit it.
         std::thread::sleep(Duration::from_micros(dice.roll() % 20_000));
         cut_and_check(&disk, &writers, cut);
     }
@@ -48,14 +50,16 @@ fn start(ground: &Ground, dice: &mut Dice) -> (Mount, Vec<Writer>) {
     (mount, vec![files, database])
 }
 
-/// Opens the vault as the power cut left it and compares it with what its writers knew.
+/// Opens the vault as the power cut left it and compares it with the knowledge of its writers.
 fn cut_and_check(disk: &PowerCut, writers: &[Writer], cut: usize) {
     let before: Vec<Vec<String>> = writers.iter().map(Writer::so_far).collect();
     let mut image = disk.cut();
     let ground = Ground::with_home(&image.mount().join("store"));
     let mount = ground.mount("work", "after");
-    // What was acknowledged before the cut may be heard of late. More than that only allows more.
-    writers.iter().for_each(|writer| writer.await_total(writer.so_far().len() + LATE));
+    // Acknowledgements before the cut may be received late. Receiving more only allows more.
+    writers
+        .iter()
+        .for_each(|writer| writer.await_total(writer.so_far().len() + LATE));
     let after: Vec<Vec<String>> = writers.iter().map(Writer::so_far).collect();
     for (number, writer) in writers.iter().enumerate() {
         let flaws = writer.flaws_between(&mount.dir, &before[number], &after[number]);

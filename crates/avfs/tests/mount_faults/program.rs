@@ -12,29 +12,39 @@ use rustix::process::{Pid, Signal};
 /// Longer than any program here takes on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a program printed and how it ended.
+/// The output of a program and how it ended.
 pub struct Ended {
     pub status: ExitStatus,
     pub out: Vec<u8>,
     pub err: String,
 }
 
-/// Runs it to its end, with `input` as its standard input. One that takes too long is killed with all that it
-/// started, and nobody waits for it: it may be stuck in the kernel until its mount is gone.
+/// Runs it to its end, with `input` as its standard input. One that takes too long is killed with its
+/// descendants, and not waited for: it may be stuck in the kernel until its mount is gone.
 #[track_caller]
 pub fn end_of(mut command: Command, input: &[u8]) -> Ended {
     let (given, out, err) = (tempfile(), tempfile(), tempfile());
     (&given).write_all(input).unwrap();
     std::io::Seek::rewind(&mut &given).unwrap();
-    command.process_group(0).stdin(given).stdout(stream(&out)).stderr(stream(&err));
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    command
+        .process_group(0)
+        .stdin(given)
+        .stdout(stream(&out))
+        .stderr(stream(&err));
+    let mut child = command
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let group = Pid::from_child(&child);
     let (done, waiting) = mpsc::channel();
     std::thread::spawn(move || done.send(child.wait()));
     let ended = waiting.recv_timeout(LIMIT);
     let err = String::from_utf8_lossy(&contents(err)).into_owned();
     match ended {
-        Ok(status) => Ended { status: status.unwrap(), out: contents(out), err },
+        Ok(status) => Ended {
+            status: status.unwrap(),
+            out: contents(out),
+            err,
+        },
         Err(_) => {
             _ = rustix::process::kill_process_group(group, Signal::KILL);
             panic!("{command:?} did not end within {LIMIT:?}\n{err}")
@@ -42,13 +52,18 @@ pub fn end_of(mut command: Command, input: &[u8]) -> Ended {
     }
 }
 
-/// Runs it; it must succeed. Returns what it printed.
+/// Runs it; it must succeed. Returns its output.
 #[track_caller]
 pub fn good(command: Command, input: &[u8]) -> Vec<u8> {
     let shown = format!("{command:?}");
     let ended = end_of(command, input);
     let said = String::from_utf8_lossy(&ended.out);
-    assert!(ended.status.success(), "{shown}: {}\n{said}\n{}", ended.status, ended.err);
+    assert!(
+        ended.status.success(),
+        "{shown}: {}\n{said}\n{}",
+        ended.status,
+        ended.err
+    );
     ended.out
 }
 

@@ -1,4 +1,4 @@
-//! A vault is taken back in time while programs have its files open and mapped.
+//! A vault is restored to an earlier state while programs have its files open and mapped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -40,7 +40,7 @@ fn changed_since_base() -> (Ground, Mount) {
 /// The ways back.
 const WAYS: [&[&str]; 2] = [&["checkpoint", "restore", "base"], &["undo"]];
 
-/// Makes the state with `b` a single change for `undo`: one command that says so.
+/// Makes the state with `b` a single change for `undo`: one command that restores it.
 fn prepare(ground: &Ground, way: &[&str]) {
     if way == ["undo"] {
         ground.avfs(&["checkpoint", "save", "later"]);
@@ -52,16 +52,34 @@ fn prepare(ground: &Ground, way: &[&str]) {
 #[track_caller]
 fn assert_is_base(ground: &Ground, mount: &Mount) {
     for name in ["same", "changed", "grown", "shrunk", "removed"] {
-        assert!(fs::read_to_string(mount.path(name)).unwrap() == filled('a'), "{name} is something else");
-        assert_eq!(fs::metadata(mount.path(name)).unwrap().len(), LENGTH as u64, "{name}");
-        assert!(ground.avfs(&["cat", name]) == filled('a'), "{name} is something else in the vault");
+        assert!(
+            fs::read_to_string(mount.path(name)).unwrap() == filled('a'),
+            "{name} is something else"
+        );
+        assert_eq!(
+            fs::metadata(mount.path(name)).unwrap().len(),
+            LENGTH as u64,
+            "{name}"
+        );
+        assert!(
+            ground.avfs(&["cat", name]) == filled('a'),
+            "{name} is something else in the vault"
+        );
     }
-    assert_eq!(fs::metadata(mount.path("added")).unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(names(&mount.dir), ["changed", "grown", "removed", "same", "shrunk"]);
+    assert_eq!(
+        fs::metadata(mount.path("added")).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    assert_eq!(
+        names(&mount.dir),
+        ["changed", "grown", "removed", "same", "shrunk"]
+    );
 }
 
 fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entries = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = entries.collect();
     names.sort();
     names
@@ -72,7 +90,7 @@ fn after_a_restore_paths_show_the_past_and_nothing_else() {
     for way in WAYS {
         let (ground, mount) = changed_since_base();
         prepare(&ground, way);
-        // What the kernel knows: contents, attributes, a name that is missing, a listing.
+        // The kernel's caches: contents, attributes, a missing name, a listing.
         for name in ["same", "changed", "grown", "shrunk", "added"] {
             fs::read(mount.path(name)).unwrap();
         }
@@ -100,13 +118,25 @@ fn what_was_open_before_a_restore_is_stale() {
         ground.avfs(way);
         let stale = Answer::failed("ESTALE");
         for name in ["changed", "grown", "shrunk", "added"] {
-            assert_eq!(holder.ask(&format!("write {name} 0 late")), stale, "{way:?} {name}");
-            assert_eq!(holder.ask(&format!("write {name} {} late", 2 * LENGTH)), stale, "{way:?} {name}");
+            assert_eq!(
+                holder.ask(&format!("write {name} 0 late")),
+                stale,
+                "{way:?} {name}"
+            );
+            assert_eq!(
+                holder.ask(&format!("write {name} {} late", 2 * LENGTH)),
+                stale,
+                "{way:?} {name}"
+            );
             assert_eq!(holder.ask(&format!("truncate {name} 3")), stale, "{way:?} {name}");
             assert_eq!(holder.ask(&format!("read {name} 0 1")), stale, "{way:?} {name}");
         }
         assert_eq!(holder.ask("append appending late"), stale, "{way:?}");
-        assert_eq!(holder.ask("read same 0 1"), Answer::done("a"), "{way:?}: what did not change lives on");
+        assert_eq!(
+            holder.ask("read same 0 1"),
+            Answer::done("a"),
+            "{way:?}: what did not change lives on"
+        );
         assert_is_base(&ground, &mount);
         holder.tell("write same 0 z");
         assert!(fs::read_to_string(mount.path("same")).unwrap().starts_with("za"));
@@ -114,7 +144,7 @@ fn what_was_open_before_a_restore_is_stale() {
 }
 
 #[test]
-fn a_mapping_shows_no_byte_of_what_was_taken_back() {
+fn mapping_shows_no_byte_of_a_reverted_state() {
     for way in WAYS {
         for name in ["changed", "grown", "added"] {
             let (ground, mount) = changed_since_base();
@@ -125,7 +155,10 @@ fn a_mapping_shows_no_byte_of_what_was_taken_back() {
             assert_eq!(holder.tell(&format!("peek {name} 0 1")), "b");
             ground.avfs(way);
             let seen = holder.ask(&format!("peek {name} 0 1"));
-            assert!(seen == Answer::Bus || seen == Answer::done("a"), "{way:?} {name}: {seen:?}");
+            assert!(
+                seen == Answer::Bus || seen == Answer::done("a"),
+                "{way:?} {name}: {seen:?}"
+            );
             assert_is_base(&ground, &mount);
         }
     }
@@ -156,7 +189,7 @@ fn a_late_store_to_a_mapping_changes_nothing() {
 /// Everything that readers and appenders share.
 struct Load {
     file: PathBuf,
-    /// How many restores have begun and how many have returned, added: odd while one is under way.
+    /// The number of restores that have begun plus the number that have returned: odd during one.
     epoch: AtomicU64,
     over: AtomicBool,
     reads: AtomicU64,
@@ -206,7 +239,9 @@ impl Load {
     fn append_for_ever(&self) {
         while !self.over.load(Ordering::Acquire) {
             let opened = self.epoch();
-            let Ok(mut file) = OpenOptions::new().append(true).open(&self.file) else { continue };
+            let Ok(mut file) = OpenOptions::new().append(true).open(&self.file) else {
+                continue;
+            };
             while !self.over.load(Ordering::Acquire) {
                 let epoch = self.epoch();
                 match file.write_all(format!("{opened}\n").as_bytes()) {
@@ -222,8 +257,8 @@ impl Load {
     }
 }
 
-/// Whether a handle was surely opened before a restore that has returned. What was opened while one was under
-/// way may be of after it.
+/// Whether a handle was certainly opened before a restore that has returned. One that was opened during a
+/// restore may belong to the state after it.
 fn is_taken_back(opened: u64, epoch: u64) -> bool {
     opened + 1 < epoch / 2 * 2
 }
@@ -252,7 +287,10 @@ fn under_load_no_byte_from_before_a_restore_is_read_after_it() {
         (0..2).for_each(|_| drop(scope.spawn(|| load.append_for_ever())));
         let _over = Over(&load.over);
         for _ in 0..RESTORES {
-            let (reads, appends) = (load.reads.load(Ordering::Acquire), load.appends.load(Ordering::Acquire));
+            let (reads, appends) = (
+                load.reads.load(Ordering::Acquire),
+                load.appends.load(Ordering::Acquire),
+            );
             await_that("everybody has done something", Duration::from_secs(20), || {
                 let is_done = load.reads.load(Ordering::Acquire) > reads + 5
                     && load.appends.load(Ordering::Acquire) > appends + 5;
@@ -264,7 +302,12 @@ fn under_load_no_byte_from_before_a_restore_is_read_after_it() {
         }
     });
     let flaws = load.flaws.into_inner().unwrap();
-    assert!(flaws.is_empty(), "{} of them: {:#?}", flaws.len(), &flaws[..flaws.len().min(5)]);
+    assert!(
+        flaws.is_empty(),
+        "{} of them: {:#?}",
+        flaws.len(),
+        &flaws[..flaws.len().min(5)]
+    );
     ground.unmount(mount);
     ground.assert_sound();
 }
@@ -294,19 +337,26 @@ fn opened(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).unwrap()
 }
 
-/// Does to files, between a checkpoint and the way back to it, what their names say. The descriptors that are returned
-/// stay open.
+/// Performs, between a checkpoint and the restore, the changes that the names of the files say. The returned
+/// descriptors stay open.
 fn do_to_files(mount: &Mount) -> Vec<File> {
     let path = |name: &str| mount.path(name);
     let link = |name: &str| fs::hard_link(path(name), path(&format!("{name}-too"))).unwrap();
-    NAMES.iter().filter(|name| name.starts_with("linked")).for_each(|name| link(name));
+    NAMES
+        .iter()
+        .filter(|name| name.starts_with("linked"))
+        .for_each(|name| link(name));
     fs::write(path("linked-and-written"), "other").unwrap();
     let mut held: Vec<File> = NAMES.iter().map(|name| opened(&path(name))).collect();
     held.push(opened(&path("linked-and-known-by-the-other-name-too")));
     held.push(File::open(path("in")).unwrap());
-    for name in
-        ["removed", "removed-and-made", "in/a-directory", "linked-and-removed", "linked-and-removed-too"]
-    {
+    for name in [
+        "removed",
+        "removed-and-made",
+        "in/a-directory",
+        "linked-and-removed",
+        "linked-and-removed-too",
+    ] {
         fs::remove_file(path(name)).unwrap();
     }
     fs::remove_dir(path("in")).unwrap();
@@ -317,19 +367,29 @@ fn do_to_files(mount: &Mount) -> Vec<File> {
     held
 }
 
-/// Whether a descriptor and a path are the same file, for the mount and for the vault.
+/// Asserts that a descriptor and a path are the same file, for the mount and for the vault.
 #[track_caller]
 fn assert_same_file(ground: &Ground, file: &File, mount: &Mount, name: &str, when: &str) {
     let (held, found) = (file.metadata().unwrap(), fs::metadata(mount.path(name)).unwrap());
-    assert_eq!((held.ino(), held.nlink()), (found.ino(), found.nlink()), "{name} {when}");
+    assert_eq!(
+        (held.ino(), held.nlink()),
+        (found.ino(), found.nlink()),
+        "{name} {when}"
+    );
     let text = format!("{when:7.7}");
     file.write_all_at(text.as_bytes(), 0).unwrap();
     let read = fs::read_to_string(mount.path(name)).unwrap();
-    assert!(read.starts_with(&text), "{name} {when}: what was written through the descriptor is lost");
-    assert!(ground.avfs(&["cat", name]).starts_with(&text), "{name} {when}: it is lost in the vault");
+    assert!(
+        read.starts_with(&text),
+        "{name} {when}: bytes written through the descriptor are lost"
+    );
+    assert!(
+        ground.avfs(&["cat", name]).starts_with(&text),
+        "{name} {when}: it is lost in the vault"
+    );
 }
 
-/// What was open and is there again: as long as the contents are the same, it is the same file.
+/// An open file that exists again is the same file as long as its contents are the same.
 #[track_caller]
 fn assert_removed_file_lives_on(held: &[File], mount: &Mount) {
     for (name, file) in NAMES.iter().zip(held) {
@@ -338,7 +398,11 @@ fn assert_removed_file_lives_on(held: &[File], mount: &Mount) {
                 let found = fs::metadata(mount.path(name)).unwrap();
                 assert_eq!(file.metadata().unwrap().ino(), found.ino(), "{name}");
                 file.write_all_at(b"BEFORE", 0).unwrap();
-                assert_eq!(fs::read(mount.path(name)).unwrap(), b"BEFORE the checkpoint", "{name}");
+                assert_eq!(
+                    fs::read(mount.path(name)).unwrap(),
+                    b"BEFORE the checkpoint",
+                    "{name}"
+                );
             }
             "linked-and-written" => {
                 let late = file.write_all_at(b"late", 0).unwrap_err();
@@ -355,7 +419,9 @@ fn file_that_is_opened_after_a_restore_stays_the_one_at_its_path() {
         let ground = Ground::with_vault("work");
         let mount = ground.mount("work", "place");
         fs::create_dir(mount.path("in")).unwrap();
-        NAMES.iter().for_each(|name| fs::write(mount.path(name), "before the checkpoint").unwrap());
+        NAMES
+            .iter()
+            .for_each(|name| fs::write(mount.path(name), "before the checkpoint").unwrap());
         let number = |name: &str| fs::metadata(mount.path(name)).unwrap().ino();
         let numbers = NAMES.map(number);
         ground.avfs(&["checkpoint", "save", "base"]);
@@ -377,9 +443,13 @@ fn file_that_is_opened_after_a_restore_stays_the_one_at_its_path() {
         // Not written to before: then the vault would know the number.
         ground.avfs(&[&["chmod", "640"], &NAMES[..]].concat());
         check_all("chmod");
-        NAMES.iter().for_each(|name| drop(ground.avfs_given(&["write", "-a", name], b"more")));
+        NAMES
+            .iter()
+            .for_each(|name| drop(ground.avfs_given(&["write", "-a", name], b"more")));
         check_all("append");
-        NAMES.iter().for_each(|name| drop(ground.avfs(&["mv", name, &format!("{name}.2")])));
+        NAMES
+            .iter()
+            .for_each(|name| drop(ground.avfs(&["mv", name, &format!("{name}.2")])));
         for (name, file) in NAMES.iter().zip(&files) {
             assert_same_file(&ground, file, &mount, &format!("{name}.2"), "moved");
         }
@@ -389,8 +459,8 @@ fn file_that_is_opened_after_a_restore_stays_the_one_at_its_path() {
     }
 }
 
-/// The number of a file that was removed is not free as long as some program has it open; who makes a file of the same
-/// name elsewhere does not know that.
+/// The number of a removed file is not free as long as a program has it open; a process that creates a file
+/// of the same name elsewhere does not know that.
 #[test]
 fn file_that_a_command_makes_where_an_open_one_was_removed_stays_the_one_at_its_path() {
     let ground = Ground::with_vault("work");
@@ -406,7 +476,7 @@ fn file_that_a_command_makes_where_an_open_one_was_removed_stays_the_one_at_its_
     assert_same_file(&ground, &made, &mount, "b", "moved");
     let mut text = [0; 7];
     removed.read_exact_at(&mut text, 0).unwrap();
-    assert_eq!(&text, b"removed", "the removed one is as it was");
+    assert_eq!(&text, b"removed", "the removed file is unchanged");
     assert_eq!(removed.metadata().unwrap().nlink(), 0);
     drop((removed, made));
     ground.unmount(mount);

@@ -1,4 +1,4 @@
-//! Several mounts at once, and the ways in which one ends.
+//! Several concurrent mounts, and the ways in which one ends.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -20,8 +20,14 @@ fn two_vaults_and_their_mounts_are_apart() {
     fs::write(mounts[1].path("file"), "of two").unwrap();
     assert_eq!(fs::read_to_string(mounts[2].path("file")).unwrap(), "of one");
     assert_eq!(fs::read_to_string(mounts[3].path("file")).unwrap(), "of two");
-    assert_eq!(ground.avfs(&["mounts"]).lines().count(), 5, "a heading and four mounts");
-    fs::File::open(mounts[0].path("file")).and_then(|file| file.sync_all()).unwrap();
+    assert_eq!(
+        ground.avfs(&["mounts"]).lines().count(),
+        5,
+        "a heading and four mounts"
+    );
+    fs::File::open(mounts[0].path("file"))
+        .and_then(|file| file.sync_all())
+        .unwrap();
     mounts[0].kill_server();
     // Only the dead ones go.
     assert_eq!(ground.avfs(&["mounts"]).lines().count(), 3);
@@ -43,11 +49,17 @@ fn a_read_only_mount_shows_what_others_change_and_stays_so_when_it_is_remounted(
     ground.avfs(&["write", "new", "by a command"]);
     assert_eq!(fs::read_to_string(reading.path("file")).unwrap(), "after");
     assert_eq!(fs::read_to_string(reading.path("new")).unwrap(), "by a command\n");
-    assert_eq!(fs::read_to_string(past.path("file")).unwrap().trim_end(), "before");
+    assert_eq!(
+        fs::read_to_string(past.path("file")).unwrap().trim_end(),
+        "before"
+    );
     assert!(!past.path("new").exists());
     for mount in [&reading, &past] {
-        let remounted =
-            Command::new("mount").args(["-i", "-o", "remount,rw"]).arg(&mount.dir).status().unwrap();
+        let remounted = Command::new("mount")
+            .args(["-i", "-o", "remount,rw"])
+            .arg(&mount.dir)
+            .status()
+            .unwrap();
         assert!(remounted.success());
         let refused = |result: std::io::Result<()>| {
             assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);
@@ -57,7 +69,10 @@ fn a_read_only_mount_shows_what_others_change_and_stays_so_when_it_is_remounted(
         refused(fs::remove_file(mount.path("file")));
         refused(fs::rename(mount.path("file"), mount.path("elsewhere")));
         refused(fs::create_dir(mount.path("directory")));
-        refused(fs::set_permissions(mount.path("file"), std::os::unix::fs::PermissionsExt::from_mode(0o600)));
+        refused(fs::set_permissions(
+            mount.path("file"),
+            std::os::unix::fs::PermissionsExt::from_mode(0o600),
+        ));
     }
     assert_eq!(fs::read_to_string(working.path("file")).unwrap(), "after");
 }
@@ -87,7 +102,13 @@ struct Sitting(Child);
 
 impl Sitting {
     fn in_dir(mount: &Mount) -> Sitting {
-        Sitting(Command::new("sleep").arg("1000").current_dir(&mount.dir).spawn().unwrap())
+        Sitting(
+            Command::new("sleep")
+                .arg("1000")
+                .current_dir(&mount.dir)
+                .spawn()
+                .unwrap(),
+        )
     }
 }
 
@@ -106,7 +127,11 @@ fn a_mount_in_use_ends_only_by_force() {
     let sitting = Sitting::in_dir(&mount);
     let ended = ground.ended(&["unmount", &shown]);
     assert!(!ended.status.success());
-    assert!(ended.err.contains("is in use") && ended.err.contains("--force"), "{}", ended.err);
+    assert!(
+        ended.err.contains("is in use") && ended.err.contains("--force"),
+        "{}",
+        ended.err
+    );
     fs::write(mount.path("file"), "it lives on").unwrap();
     ground.avfs(&["unmount", &shown, "--force"]);
     assert!(!is_mounted(&mount.dir));
@@ -136,7 +161,11 @@ fn in_foreground(ground: &Ground, vault: &str) -> (Mount, Child) {
     fs::create_dir_all(&dir).unwrap();
     let guard = Mount::guarding(dir);
     let mut command = ground.command(&["mount", vault, "place", "--foreground"]);
-    let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let child = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     await_that("it is mounted", LIMIT, || is_mounted(&guard.dir));
     (guard.served_by(child.id().into()), child)
 }
@@ -185,7 +214,10 @@ fn a_server_is_out_of_reach_of_the_terminal_that_started_it() {
         .args(["-qec", &script, "/dev/null"])
         .current_dir(ground.path(""))
         .env("AVFS_HOME", ground.home());
-    terminal.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    terminal
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     terminal.status().unwrap();
     await_that("it is mounted", LIMIT, || is_mounted(&guard.dir));
     fs::write(guard.path("file"), "served").unwrap();

@@ -1,4 +1,5 @@
-//! Two mounts of one vault: at once after `open(2)`, otherwise very soon, each shows what the other did.
+//! Two mounts of one vault: each shows the changes of the other, immediately after `open(2)` and otherwise
+//! very soon.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -10,7 +11,7 @@ use crate::ground::{Ground, Mount};
 use crate::holder::Holder;
 use crate::program::await_that;
 
-/// What is not asked for anew shows within this, on a busy machine.
+/// Cached information is updated within this time, on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
 fn two_doors() -> (Ground, Mount, Mount) {
@@ -32,7 +33,12 @@ fn after_open_the_other_side_has_the_same_bytes() {
         let mut found = String::new();
         let mut file = File::open(reader).unwrap();
         file.read_to_string(&mut found).unwrap();
-        assert!(found == text, "round {round}: {} bytes instead of {}", found.len(), text.len());
+        assert!(
+            found == text,
+            "round {round}: {} bytes instead of {}",
+            found.len(),
+            text.len()
+        );
         assert_eq!(file.metadata().unwrap().len(), text.len() as u64);
     }
 }
@@ -52,22 +58,35 @@ fn what_both_sides_append_is_all_there() {
             });
         }
     });
-    let found =
-        [fs::read(one.path("log")), fs::read(other.path("log")), Ok(ground.avfs(&["cat", "log"]).into())];
+    let found = [
+        fs::read(one.path("log")),
+        fs::read(other.path("log")),
+        Ok(ground.avfs(&["cat", "log"]).into()),
+    ];
     for (door, found) in found.into_iter().enumerate() {
         let found = found.unwrap();
         for writer in 0..4 {
-            let by_writer: Vec<u8> =
-                found.iter().copied().filter(|byte| writer_of(*byte) == writer).collect();
+            let by_writer: Vec<u8> = found
+                .iter()
+                .copied()
+                .filter(|byte| writer_of(*byte) == writer)
+                .collect();
             let expected: Vec<u8> = (0..NUMBERS).flat_map(|number| digits(writer, number)).collect();
-            assert!(by_writer == expected, "by door {door}: {} bytes of writer {writer}", by_writer.len());
+            assert!(
+                by_writer == expected,
+                "by door {door}: {} bytes of writer {writer}",
+                by_writer.len()
+            );
         }
     }
 }
 
-/// A number as a writer writes it: nobody else has these bytes.
+/// A number in the format of a writer: no other writer has these bytes.
 fn digits(writer: usize, number: usize) -> Vec<u8> {
-    format!("{number}:").bytes().map(|byte| byte - b'0' + 16 * (writer as u8 + 3)).collect()
+    format!("{number}:")
+        .bytes()
+        .map(|byte| byte - b'0' + 16 * (writer as u8 + 3))
+        .collect()
 }
 
 fn writer_of(byte: u8) -> usize {
@@ -83,7 +102,7 @@ fn append_lines(path: &Path, lines: usize) {
     (0..lines).for_each(|number| log.write_all(line(number).as_bytes()).unwrap());
 }
 
-/// `tail -f` at one door while it is written at the other: never a byte that nobody wrote.
+/// `tail -f` at one door while the file is written at the other: it only reads bytes that were written.
 #[test]
 fn a_follower_at_the_other_door_reads_what_was_written_and_nothing_else() {
     const LINES: usize = 1500;
@@ -110,7 +129,10 @@ fn a_follower_at_the_other_door_reads_what_was_written_and_nothing_else() {
 }
 
 fn same(one: &[u8], other: &[u8]) -> usize {
-    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+    one.iter()
+        .zip(other)
+        .take_while(|(one, other)| one == other)
+        .count()
 }
 
 #[test]
@@ -124,15 +146,24 @@ fn open_files_names_and_listings_follow_soon() {
         let (text, made) = (format!("new {round:04}"), format!("made-{round}"));
         assert!(!other.path(&made).exists());
         fs::read_dir(&other.dir).unwrap().for_each(drop);
-        OpenOptions::new().write(true).open(one.path("file")).unwrap().write_all(text.as_bytes()).unwrap();
+        OpenOptions::new()
+            .write(true)
+            .open(one.path("file"))
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
         fs::write(one.path(&made), "").unwrap();
         await_that("the open file", SOON, || holder.tell("read file 0 20") == text);
         await_that("the mapping", SOON, || holder.tell("peek file 0 3") == "new");
         await_that("the new name", SOON, || other.path(&made).exists());
-        await_that("the listing", SOON, || fs::read_dir(&other.dir).unwrap().count() == 2);
+        await_that("the listing", SOON, || {
+            fs::read_dir(&other.dir).unwrap().count() == 2
+        });
         fs::remove_file(one.path(&made)).unwrap();
         await_that("the removed name", SOON, || !other.path(&made).exists());
-        await_that("the shorter listing", SOON, || fs::read_dir(&other.dir).unwrap().count() == 1);
+        await_that("the shorter listing", SOON, || {
+            fs::read_dir(&other.dir).unwrap().count() == 1
+        });
     }
 }
 
@@ -153,7 +184,10 @@ fn a_file_that_is_replaced_at_one_door_is_whole_at_the_other() {
         });
         while !is_over.load(Ordering::Acquire) {
             let found = fs::read(other.path("file")).unwrap();
-            assert!(found.len() == 6000 && found.iter().all(|byte| *byte == found[0]), "mixed contents");
+            assert!(
+                found.len() == 6000 && found.iter().all(|byte| *byte == found[0]),
+                "mixed contents"
+            );
         }
     });
 }

@@ -39,9 +39,14 @@ fn changes_in_a_directory_of_an_ordinary_user_ask_for_no_attributes_of_it() {
         each("mv -n file$i moved$i"),
         each("rm -f moved$i")
     ));
-    // Beside a few that the programs ask for themselves: `mv -n` looks at each file.
-    assert!(asked() - before < 2 * FILES, "{} of {}", asked() - before, 3 * FILES);
-    // The server refuses what the modes do not allow.
+    // Except for a few that the programs send themselves: `mv -n` examines each file.
+    assert!(
+        asked() - before < 2 * FILES,
+        "{} of {}",
+        asked() - before,
+        3 * FILES
+    );
+    // The server refuses operations that the modes do not allow.
     user.sh("cd place; mkdir d; echo x >d/f; chmod 555 d; ! rm -f d/f 2>/dev/null; ! touch d/g 2>/dev/null");
     user.sh(
         "cd place; chmod 444 d/f; ! echo y 2>/dev/null >>d/f; test \"$(cat d/f)\" = x; chmod 755 d; rm -rf d",
@@ -67,9 +72,14 @@ fn what_an_ordinary_users_dead_server_left_is_cleaned_up() {
 fn an_ordinary_user_unmounts_what_is_in_use_by_force() {
     let user = User::new();
     let mount = user.mount();
-    let mut sitting = user.command("/bin/sh".as_ref(), &["-c", "cd place; exec sleep 1000"]).spawn().unwrap();
+    let mut sitting = user
+        .command("/bin/sh".as_ref(), &["-c", "cd place; exec sleep 1000"])
+        .spawn()
+        .unwrap();
     let inside = format!("/proc/{}/cwd", sitting.id());
-    await_that("it sits there", LIMIT, || fs::read_link(&inside).is_ok_and(|dir| dir == mount.dir));
+    await_that("it sits there", LIMIT, || {
+        fs::read_link(&inside).is_ok_and(|dir| dir == mount.dir)
+    });
     let ended = end_of(user.command(&user.program(), &["unmount", "place"]), b"");
     assert!(ended.err.contains("is in use"), "{}", ended.err);
     user.avfs(&["unmount", "place", "--force"]);
@@ -93,7 +103,11 @@ fn an_ordinary_user_may_not_let_others_in_unless_the_system_says_so() {
     let words = ["mount", "work", "place", "--allow-other"];
     let ended = end_of(user.command(&user.program(), &words), b"");
     assert!(!ended.status.success());
-    assert!(ended.err.contains("user_allow_other") && ended.err.contains("/etc/fuse.conf"), "{}", ended.err);
+    assert!(
+        ended.err.contains("user_allow_other") && ended.err.contains("/etc/fuse.conf"),
+        "{}",
+        ended.err
+    );
     assert!(!is_mounted(&user.dir()));
     user.avfs(&["mounts"]);
     user.avfs(&["mount", "work", "place"]);

@@ -28,7 +28,12 @@ const FLASK: Project = Project {
     edit: "sed -i 's/\"hello\"/\"good morning\"/' app.py tests/test_app.py; echo 'def more(): pass' >more.py",
     edited: &["app.py", "more.py", "tests/test_app.py"],
     hidden: &[".env", "deploy/server.key"],
-    shown: &[".env.test", "credentials.py", "tests/certs/server.key", "tests/certs/server.pem"],
+    shown: &[
+        ".env.test",
+        "credentials.py",
+        "tests/certs/server.key",
+        "tests/certs/server.pem",
+    ],
     rebuilt: "",
 };
 
@@ -62,7 +67,10 @@ const MONOREPO: Project = Project {
     rebuilt: "",
 };
 
-const WORKTREE: Project = Project { directory: "monorepo-side", ..MONOREPO };
+const WORKTREE: Project = Project {
+    directory: "monorepo-side",
+    ..MONOREPO
+};
 
 macro_rules! walks {
     ($($name:ident: $project:ident,)*) => {

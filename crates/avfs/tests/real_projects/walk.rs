@@ -4,20 +4,20 @@ use serde_json::Value;
 
 use crate::scene::Scene;
 
-/// A project, and what is done in it.
+/// A project, and the work in it.
 pub struct Project {
     pub directory: &'static str,
     /// Passes on the host and in a run.
     pub test: &'static str,
-    /// What an agent changes, before it tests again and commits everything.
+    /// The changes of an agent, before it tests again and commits everything.
     pub edit: &'static str,
-    /// The files that this changes, sorted. What it builds beside them is ignored by git.
+    /// The files that this changes, sorted. Build results beside them are ignored by git.
     pub edited: &'static [&'static str],
     /// Files that do not exist for a program in a run.
     pub hidden: &'static [&'static str],
-    /// Files that look like secrets and are none, or lie elsewhere: a program in a run can read them.
+    /// Files that look like secrets and are not, or lie elsewhere: a program in a run can read them.
     pub shown: &'static [&'static str],
-    /// What a test prints when it has to build something; empty if it builds nothing.
+    /// The output of a test when it has to build something; empty if it builds nothing.
     pub rebuilt: &'static str,
 }
 
@@ -29,7 +29,7 @@ pub fn walk(scene: &Scene, project: &Project) {
 
     unchanged_project_builds_nothing(scene, project);
     run_of_an_agent(scene, project);
-    assert_eq!(host(FINGERPRINT).0, before, "the real directory is as it was");
+    assert_eq!(host(FINGERPRINT).0, before, "the real directory is unchanged");
     what_is_told_of_it(scene, project);
 
     host("avfs apply --yes");
@@ -50,8 +50,8 @@ pub fn walk(scene: &Scene, project: &Project) {
     assert_eq!(host("git status --porcelain").0, "");
 }
 
-/// Every file of the project with its mode and bytes, but for what tests write and git ignores. Git's own refreshes of
-/// its index are no change.
+/// Every file of the project with its mode and bytes, except files that tests write and git ignores. Git's
+/// own refreshes of its index do not count.
 const FINGERPRINT: &str = "git ls-files -s && git ls-files -co --exclude-standard -z | xargs -0 -r stat -c '%n %A %Y' && \
     git for-each-ref && git stash list && git rev-parse HEAD && cat .git/config 2>/dev/null; true";
 
@@ -59,7 +59,10 @@ fn unchanged_project_builds_nothing(scene: &Scene, project: &Project) {
     let line = format!("avfs run --name first -- bash -c '{}'", project.test);
     let (out, err) = scene.good(project.directory, &line);
     let said = format!("{out}{err}");
-    assert!(project.rebuilt.is_empty() || !said.contains(project.rebuilt), "{said}");
+    assert!(
+        project.rebuilt.is_empty() || !said.contains(project.rebuilt),
+        "{said}"
+    );
     let tasks = object(scene, project, "tasks");
     // Reports and caches that a test writes are ignored: the task is there only for them, or not at all.
     if tasks["tasks"].as_array().is_some_and(|tasks| !tasks.is_empty()) {
@@ -69,9 +72,17 @@ fn unchanged_project_builds_nothing(scene: &Scene, project: &Project) {
 
 fn run_of_an_agent(scene: &Scene, project: &Project) {
     let Project { edit, test, .. } = project;
-    let hidden: String = project.hidden.iter().map(|file| format!("test ! -e {file}\n")).collect();
-    let shown: String = project.shown.iter().map(|file| format!("test -s {file}\n")).collect();
-    // Everything that an agent may do to git, none of which may touch what is hidden.
+    let hidden: String = project
+        .hidden
+        .iter()
+        .map(|file| format!("test ! -e {file}\n"))
+        .collect();
+    let shown: String = project
+        .shown
+        .iter()
+        .map(|file| format!("test -s {file}\n"))
+        .collect();
+    // Everything that an agent may do with git, none of which may affect hidden files.
     let script = format!(
         "set -e\n{hidden}{shown}test -z \"$(git status --porcelain)\"\n{edit}\n{test}\n\
          git stash --quiet --include-untracked && git reset --quiet --hard && git stash pop --quiet\n\
@@ -83,14 +94,18 @@ fn run_of_an_agent(scene: &Scene, project: &Project) {
         format!("cat >~/agent <<'EOF'\n{script}EOF\navfs run --name work -- bash -c \"$(cat ~/agent)\"");
     let (_, told) = scene.good(project.directory, &script);
     for name in project.hidden {
-        assert!(told.contains(name), "what is hidden is told: {told}");
+        assert!(told.contains(name), "hidden files are reported: {told}");
     }
 }
 
 fn what_is_told_of_it(scene: &Scene, project: &Project) {
     let tasks = object(scene, project, "tasks");
     let task = &tasks["tasks"][0];
-    assert_eq!((&task["name"], &task["commits"]), (&"work".into(), &1.into()), "{tasks}");
+    assert_eq!(
+        (&task["name"], &task["commits"]),
+        (&"work".into(), &1.into()),
+        "{tasks}"
+    );
     let diff = object(scene, project, "diff work");
     let mut paths: Vec<&str> = Vec::new();
     for change in diff["changes"].as_array().unwrap_or_else(|| panic!("{diff}")) {
@@ -107,7 +122,12 @@ fn what_is_told_of_it(scene: &Scene, project: &Project) {
 
 fn changed_on_the_host(scene: &Scene, project: &Project) -> Vec<String> {
     let line = "git add --all && git diff --cached --no-renames --name-only && git reset --quiet";
-    scene.good(project.directory, line).0.lines().map(str::to_owned).collect()
+    scene
+        .good(project.directory, line)
+        .0
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 fn object(scene: &Scene, project: &Project, words: &str) -> Value {

@@ -1,11 +1,11 @@
-//! What `apply` and `discard` ask before they do something.
+//! The questions of `apply` and `discard` before they act.
 
 use crate::pane::Pane;
 use crate::project::{Project, Whose, path};
 
 const FILES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A project of which the task and the user changed the same lines of four files, and the task added one.
+/// A project in which the task and the user changed the same lines of four files, and the task added one.
 fn in_conflict(whose: Whose) -> Project {
     let files: Vec<(&str, &[u8])> = FILES.iter().map(|name| (*name, &b"old\n"[..])).collect();
     let project = Project::of(whose, &files, |task| {
@@ -15,31 +15,39 @@ fn in_conflict(whose: Whose) -> Project {
         }
         task.write_bytes(&path("new"), b"new\n").unwrap();
     });
-    FILES.iter().for_each(|name| std::fs::write(project.root().join(name), "user\n").unwrap());
+    FILES
+        .iter()
+        .for_each(|name| std::fs::write(project.root().join(name), "user\n").unwrap());
     project
 }
 
 fn contents(project: &Project) -> Vec<Option<String>> {
-    FILES.iter().chain(&["new"]).map(|name| project.read(name)).collect()
+    FILES
+        .iter()
+        .chain(&["new"])
+        .map(|name| project.read(name))
+        .collect()
 }
 
 /// Waits for the question about a file, and answers it.
 fn answer(pane: &Pane, file: &str, keys: &str) {
-    pane.wait_for(&format!("/{file} (both changed the same lines)"));
+    pane.wait_for(&format!("{file} (both changed the same lines)"));
     pane.press(keys);
 }
 
 fn answers_are_carried_out(project: &Project) {
     let pane = Pane::start(project, "apply work --conflicts ask", 200, 80);
-    let screen = pane.wait_for("/a (both changed the same lines)");
+    let screen = pane.wait_for("a (both changed the same lines)");
     for side in ["< user", "| old", "> task"] {
         assert!(screen.contains(side), "{screen}");
     }
     pane.press("? Enter");
-    pane.wait_for("t  theirs: the file becomes what the task has");
+    pane.wait_for("t  theirs (or task): the lines in conflict become what the task has");
     answer(&pane, "a", "m Enter");
     answer(&pane, "b", "x Enter");
-    pane.wait_until("the same question", |screen| screen.matches("/b (both changed").count() == 2);
+    pane.wait_until("the same question", |screen| {
+        screen.matches("b (both changed").count() == 2
+    });
     pane.press("o Enter");
     answer(&pane, "c", "t Enter");
     answer(&pane, "d", "s Enter");
@@ -61,7 +69,7 @@ fn an_ordinary_user_is_asked_and_answers() {
     answers_are_carried_out(&in_conflict(Whose::AnOrdinaryUsers));
 }
 
-/// Does this in the middle of the questions: everything stays as it was.
+/// Presses keys in the middle of the questions: nothing changes.
 fn nothing_happens(keys: &str, ended: &str) {
     let project = in_conflict(Whose::Ours);
     let before = contents(&project);
@@ -69,9 +77,16 @@ fn nothing_happens(keys: &str, ended: &str) {
     answer(&pane, "a", "t Enter");
     answer(&pane, "b", keys);
     let screen = pane.wait_for(ended);
-    assert!(!screen.contains("/c (both changed"), "nobody is asked any more: {screen}");
+    assert!(
+        !screen.contains("c (both changed"),
+        "no further question is asked: {screen}"
+    );
     assert_eq!(contents(&project), before);
-    assert_eq!(project.avfs("undo --apply").output().unwrap().status.code(), Some(4), "nothing was applied");
+    assert_eq!(
+        project.avfs("undo --apply").output().unwrap().status.code(),
+        Some(4),
+        "nothing was applied"
+    );
 }
 
 #[test]
@@ -104,7 +119,11 @@ fn an_apply_is_shown_and_done_if_the_user_agrees() {
             assert_eq!(project.read("gone.txt").as_deref(), Some("bye\n"));
             pane.press(keys);
             let screen = pane.wait_for(ended);
-            assert_eq!(screen.matches("gone.txt").count(), 1, "it is not listed twice: {screen}");
+            assert_eq!(
+                screen.matches("gone.txt").count(),
+                1,
+                "it is not listed twice: {screen}"
+            );
             assert_eq!(project.read("gone.txt").is_none(), is_applied, "{keys}");
             assert_eq!(project.read("src/new.txt").is_some(), is_applied, "{keys}");
         }

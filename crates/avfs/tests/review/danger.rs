@@ -1,4 +1,4 @@
-//! What must not happen to the terminal.
+//! States in which the terminal must never be left.
 
 use std::process::Command;
 use std::time::Instant;
@@ -26,7 +26,7 @@ fn neither_names_nor_contents_steer_the_terminal() {
     assert_eq!(pane.fact("#{alternate_on}"), "1");
 }
 
-/// The terminal is as a shell needs it; `when` tells this look from others.
+/// Asserts that the terminal is usable for a shell; `when` identifies this check.
 #[track_caller]
 fn check_usable(pane: &Pane, when: &str) {
     assert_eq!(pane.fact("#{alternate_on} #{cursor_flag}"), "0 1", "{when}");
@@ -46,7 +46,10 @@ fn shell(project: &Project) -> Pane {
 
 /// The process of the review.
 fn review_in(pane: &Pane) -> String {
-    let found = Command::new("pgrep").args(["-P", &pane.fact("#{pane_pid}"), "avfs"]).output().unwrap();
+    let found = Command::new("pgrep")
+        .args(["-P", &pane.fact("#{pane_pid}"), "avfs"])
+        .output()
+        .unwrap();
     String::from_utf8(found.stdout).unwrap().trim().to_owned()
 }
 
@@ -74,10 +77,18 @@ fn a_review_ends_with_its_terminal() {
 fn a_signal_leaves_the_terminal_as_it_was() {
     let project = Project::usual();
     let pane = shell(&project);
-    let reviews =
-        std::process::Command::new("pgrep").args(["-P", &pane.fact("#{pane_pid}"), "avfs"]).output().unwrap();
+    let reviews = std::process::Command::new("pgrep")
+        .args(["-P", &pane.fact("#{pane_pid}"), "avfs"])
+        .output()
+        .unwrap();
     let process = String::from_utf8(reviews.stdout).unwrap();
-    assert!(std::process::Command::new("kill").arg(process.trim()).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill")
+            .arg(process.trim())
+            .status()
+            .unwrap()
+            .success()
+    );
     pane.wait_for("ended with 143");
     check_usable(&pane, "killed");
 }

@@ -7,7 +7,10 @@ use crate::project::{Project, path};
 
 fn object(project: &Project, line: &str) -> (i32, Value) {
     let output = project.avfs(line).output().unwrap();
-    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap())
+    (
+        output.status.code().unwrap(),
+        serde_json::from_slice(&output.stdout).unwrap(),
+    )
 }
 
 #[test]
@@ -15,17 +18,38 @@ fn every_change_is_listed_with_its_hunks_and_decisions() {
     let project = Project::usual();
     let line = "review work --json --accept src --reject src/main.txt:2";
     let (status, review) = object(&project, line);
-    assert_eq!((status, &review["kind"], &review["task"]), (0, &json!("review"), &json!("work")));
+    assert_eq!(
+        (status, &review["kind"], &review["task"]),
+        (0, &json!("review"), &json!("work"))
+    );
     let changes = review["changes"].as_array().unwrap();
-    let main = changes.iter().find(|change| change["path"] == "/src/main.txt").unwrap();
-    assert_eq!((&main["decision"], &main["by_hunk"]), (&json!("partly"), &json!(true)));
+    let main = changes
+        .iter()
+        .find(|change| change["path"] == "/src/main.txt")
+        .unwrap();
+    assert_eq!(
+        (&main["decision"], &main["by_hunk"]),
+        (&json!("partly"), &json!(true))
+    );
     let second = &main["hunks"][1];
-    assert_eq!((&second["number"], &second["decision"]), (&json!(2), &json!("rejected")));
+    assert_eq!(
+        (&second["number"], &second["decision"]),
+        (&json!(2), &json!("rejected"))
+    );
     assert_eq!(second["old"], json!({ "first": 27, "count": 7 }));
     assert_eq!(second["new"], json!({ "first": 27, "count": 6 }));
-    assert_eq!(second["lines"][3], json!({ "type": "removed", "text": "line 30\n" }));
-    let gone = changes.iter().find(|change| change["path"] == "/gone.txt").unwrap();
-    assert_eq!((&gone["decision"], &gone["by_hunk"]), (&json!("undecided"), &json!(false)));
+    assert_eq!(
+        second["lines"][3],
+        json!({ "type": "removed", "text": "line 30\n" })
+    );
+    let gone = changes
+        .iter()
+        .find(|change| change["path"] == "/gone.txt")
+        .unwrap();
+    assert_eq!(
+        (&gone["decision"], &gone["by_hunk"]),
+        (&json!("undecided"), &json!(false))
+    );
     let accepted = json!({
         "paths": [{ "path": "/src/new.txt" }],
         "hunks": [{ "path": "/src/main.txt", "numbers": [1, 3], "changes": [] }],
@@ -47,7 +71,11 @@ fn paths_and_hunks_that_are_not_there_are_refused() {
         ("review work --accept ../x", 2, "bad-name"),
     ] {
         let (ended, object) = object(&project, &format!("{line} --json"));
-        assert_eq!((ended, &object["error"]["code"]), (status, &json!(code)), "{line}");
+        assert_eq!(
+            (ended, &object["error"]["code"]),
+            (status, &json!(code)),
+            "{line}"
+        );
     }
 }
 
@@ -56,7 +84,10 @@ fn without_a_terminal_there_is_a_hint() {
     let output = Project::usual().avfs("review work").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let talk = String::from_utf8(output.stderr).unwrap();
-    assert!(talk.contains("a review needs a terminal") && talk.contains("avfs review work --json"), "{talk}");
+    assert!(
+        talk.contains("a review needs a terminal") && talk.contains("avfs review work --json"),
+        "{talk}"
+    );
 }
 
 #[test]
@@ -97,7 +128,10 @@ fn ignored_files_are_applied_only_if_they_were_opened_and_accepted() {
     pane.wait_for("apply 1 file to ");
     pane.press("y");
     pane.wait_for("ended with 0");
-    assert_eq!((project.read("a").as_deref(), project.read("node_modules/x")), (Some("task\n"), None));
+    assert_eq!(
+        (project.read("a").as_deref(), project.read("node_modules/x")),
+        (Some("task\n"), None)
+    );
     let pane = Pane::start(&project, "review work", 100, 24);
     pane.wait_for("▸ ignored by git 1");
     pane.press("G o A Enter");

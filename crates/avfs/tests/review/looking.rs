@@ -1,4 +1,4 @@
-//! What a review shows.
+//! The screens of a review.
 
 use crate::pane::Pane;
 use crate::project::{Project, path};
@@ -8,14 +8,24 @@ fn files_and_their_differences_are_shown() {
     let project = Project::usual();
     let pane = Pane::start(&project, "review work", 80, 24);
     let screen = pane.wait_for("deleted file");
-    for text in
-        ["work → ", "· D gone.txt", "· src/", "M main.txt", "A new.txt", "/gone.txt", "-bye", "? help"]
-    {
+    for text in [
+        "work → ",
+        "· D gone.txt",
+        "· src/",
+        "M main.txt",
+        "A new.txt",
+        "/gone.txt",
+        "-bye",
+        "? help",
+    ] {
         assert!(screen.contains(text), "{text}\n{screen}");
     }
     pane.press("n n");
     let screen = pane.wait_for("hunk 1 of 3");
-    assert!(screen.contains("  5     -line 5") && screen.contains("      5 +line five"), "{screen}");
+    assert!(
+        screen.contains("  5     -line 5") && screen.contains("      5 +line five"),
+        "{screen}"
+    );
     pane.press("n");
     pane.wait_for("hunk 2 of 3");
 }
@@ -24,15 +34,22 @@ fn files_and_their_differences_are_shown() {
 fn a_wide_screen_shows_both_sides_and_a_narrow_one_does_not() {
     let project = Project::usual();
     let pane = Pane::start(&project, "review work src/main.txt", 140, 40);
-    let both =
-        |screen: &str| screen.lines().any(|line| line.contains("-line 5 ") && line.contains("+line five"));
+    let both = |screen: &str| {
+        screen
+            .lines()
+            .any(|line| line.contains("-line 5 ") && line.contains("+line five"))
+    };
     pane.wait_until("both sides", both);
     pane.resize(80, 24);
-    pane.wait_until("one side", |screen| screen.contains("+line five") && !both(screen));
+    pane.wait_until("one side", |screen| {
+        screen.contains("+line five") && !both(screen)
+    });
     pane.press("v");
     pane.wait_until("both sides again", both);
     pane.resize(200, 60);
-    pane.wait_until("a large screen", |screen| both(screen) && screen.lines().count() == 60);
+    pane.wait_until("a large screen", |screen| {
+        both(screen) && screen.lines().count() == 60
+    });
 }
 
 #[test]
@@ -55,15 +72,24 @@ fn help_and_filter_come_and_go() {
     pane.wait_until("no help", |screen| !screen.contains("any key closes this"));
     pane.press("/");
     pane.write("new");
-    pane.wait_until("one file", |screen| screen.contains("new.txt") && !screen.contains("main.txt"));
+    pane.wait_until("one file", |screen| {
+        screen.contains("new.txt") && !screen.contains("main.txt")
+    });
     pane.press("Enter a Escape");
     let screen = pane.wait_for("main.txt");
-    assert!(screen.contains("✓   A new.txt") && screen.contains("·   M main.txt"), "{screen}");
+    assert!(
+        screen.contains("✓   A new.txt") && screen.contains("·   M main.txt"),
+        "{screen}"
+    );
 }
 
 #[test]
 fn every_kind_of_change_has_its_words() {
-    let files: &[(&str, &[u8])] = &[("binary", b"\0old"), ("moved", b"the same\n"), ("tool", b"#!/bin/sh\n")];
+    let files: &[(&str, &[u8])] = &[
+        ("binary", b"\0old"),
+        ("moved", b"the same\n"),
+        ("tool", b"#!/bin/sh\n"),
+    ];
     let project = Project::new(files, |task| {
         task.write_bytes(&path("binary"), b"\0new bytes").unwrap();
         task.rename(&path("moved"), &path("moved-on")).unwrap();
@@ -87,8 +113,9 @@ fn every_kind_of_change_has_its_words() {
 #[test]
 fn fifty_thousand_lines_are_only_a_page() {
     let old: String = (0..50_000).map(|n| format!("line {n}\n")).collect();
-    let new: String =
-        (0..50_000).map(|n| format!("line {n}{}\n", if n % 3 == 0 { " changed" } else { "" })).collect();
+    let new: String = (0..50_000)
+        .map(|n| format!("line {n}{}\n", if n % 3 == 0 { " changed" } else { "" }))
+        .collect();
     let project = Project::new(&[("big", old.as_bytes())], |task| {
         task.write_bytes(&path("big"), new.as_bytes()).unwrap();
     });

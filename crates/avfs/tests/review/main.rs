@@ -1,4 +1,5 @@
-//! `avfs review`, the pager and what `apply` and `discard` ask, in a terminal that tmux plays, with someone who presses keys.
+//! `avfs review`, the pager and the questions of `apply` and `discard`, in a terminal that tmux provides,
+//! with simulated key presses.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod approving;

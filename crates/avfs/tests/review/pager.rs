@@ -18,7 +18,8 @@ fn a_long_diff_waits_in_the_pager_and_ends_when_it_is_left() {
     assert!(!screen.contains("ended"), "{screen}");
     pane.press("Space");
     pane.wait_for("+line 30");
-    // Ctrl-C is the pager's own. What is typed before it has understood that is lost, so the key is pressed again.
+    // Ctrl-C belongs to the pager. A key that arrives before it has handled that is lost, so it is pressed
+    // again.
     pane.press("C-c");
     let screen = pane.wait_until("the end", |screen| {
         pane.press("q");

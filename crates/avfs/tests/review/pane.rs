@@ -14,7 +14,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 pub struct Pane {
     place: tempfile::TempDir,
-    /// Who runs it, if it is not us.
+    /// The user who runs it, if it is not us.
     user: Option<&'static str>,
 }
 
@@ -32,13 +32,25 @@ impl Pane {
 
     /// Starts a line of shell in the project's directory.
     pub fn shell(project: &Project, line: &str, width: u16, height: u16) -> Pane {
-        let pane = Pane { place: tempfile::tempdir().unwrap(), user: project.owner() };
+        let pane = Pane {
+            place: tempfile::tempdir().unwrap(),
+            user: project.owner(),
+        };
         if let Some(user) = pane.user {
             give_to(user, pane.place.path());
         }
         let (width, height) = (width.to_string(), height.to_string());
         let directory = project.root().display().to_string();
-        let mut tmux = pane.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &width, "-y", &height]);
+        let mut tmux = pane.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            &width,
+            "-y",
+            &height,
+        ]);
         let line = format!("export HOME='{}'; {line}", project.home().display());
         tmux.args(["-c", &directory, &line]);
         check(&tmux.output().unwrap());
@@ -59,7 +71,10 @@ impl Pane {
             .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
             .env("LC_ALL", "C.UTF-8")
             .env("SHELL", "/bin/sh");
-        tmux.arg("-u").arg("-S").arg(self.place.path().join("tmux")).args(arguments);
+        tmux.arg("-u")
+            .arg("-S")
+            .arg(self.place.path().join("tmux"))
+            .args(arguments);
         tmux
     }
 
@@ -81,7 +96,13 @@ impl Pane {
     }
 
     pub fn resize(&self, width: u16, height: u16) {
-        self.ask(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
+        self.ask(&[
+            "resize-window",
+            "-x",
+            &width.to_string(),
+            "-y",
+            &height.to_string(),
+        ]);
     }
 
     pub fn screen(&self) -> String {
@@ -93,7 +114,7 @@ impl Pane {
         self.ask(&["capture-pane", "-e", "-p"])
     }
 
-    /// What tmux knows of the pane: a format such as `#{pane_title}`.
+    /// Tmux's information about the pane: a format such as `#{pane_title}`.
     pub fn fact(&self, format: &str) -> String {
         self.ask(&["display-message", "-p", format]).trim_end().to_owned()
     }
@@ -124,12 +145,23 @@ impl Drop for Pane {
     }
 }
 
-/// Has a directory with everything in it belong to somebody.
+/// Gives a directory with everything in it to a user.
 pub fn give_to(user: &str, directory: &Path) {
-    check(&Command::new("chown").arg("-R").arg(user).arg(directory).output().unwrap());
+    check(
+        &Command::new("chown")
+            .arg("-R")
+            .arg(user)
+            .arg(directory)
+            .output()
+            .unwrap(),
+    );
 }
 
 #[track_caller]
 fn check(output: &Output) {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

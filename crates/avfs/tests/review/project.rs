@@ -1,5 +1,6 @@
 //! A project of a user, with a task that changed it in every way.
 
+use avfs_testkit::TestEnv;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ pub struct Project {
     owner: Option<&'static str>,
 }
 
-/// Who works in a project. Without root, we are an ordinary user ourselves.
+/// The user of a project. Without root, we are an ordinary user ourselves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     Ours,
@@ -28,7 +29,7 @@ pub fn numbered() -> String {
 }
 
 impl Project {
-    /// Files of the directory, and what the task `work` does to them.
+    /// Files of the directory, and the changes that the task `work` makes to them.
     pub fn new(files: &[(&str, &[u8])], edit: impl Fn(&OpenVault)) -> Project {
         Project::of(Whose::Ours, files, edit)
     }
@@ -36,7 +37,10 @@ impl Project {
     pub fn of(whose: Whose, files: &[(&str, &[u8])], edit: impl Fn(&OpenVault)) -> Project {
         let is_ours = whose == Whose::Ours || !rustix::process::geteuid().is_root();
         let owner = (!is_ours).then_some("nobody");
-        let project = Project { place: tempfile::tempdir().unwrap(), owner };
+        let project = Project {
+            place: tempfile::tempdir().unwrap(),
+            owner,
+        };
         fs::create_dir(project.home()).unwrap();
         fs::create_dir(project.root()).unwrap();
         for (name, bytes) in files {
@@ -45,15 +49,22 @@ impl Project {
             fs::write(&file, bytes).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         }
-        // They are to be as they are from now on.
+        // Their state from now on is the reference.
         if let Some(user) = owner {
             give_to(user, project.place.path());
         }
-        let store =
-            Store::open_with(&project.home().join(".local/share/agentvfs"), StoreOptions::default()).unwrap();
+        let store = Store::open_with(
+            &project.home().join(".local/share/agentvfs"),
+            StoreOptions::default(),
+        )
+        .unwrap();
         let name = Some(TaskName::new("work").unwrap());
         let task = store.project(&project.root()).unwrap();
-        task.new_task(&NewTask { name, ..NewTask::default() }).unwrap();
+        task.new_task(&NewTask {
+            name,
+            ..NewTask::default()
+        })
+        .unwrap();
         project.edit(edit);
         if let Some(user) = owner {
             fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), project.program()).unwrap();
@@ -84,7 +95,14 @@ impl Project {
     pub fn edit(&self, edit: impl FnOnce(&OpenVault)) {
         let home = self.home().join(".local/share/agentvfs");
         let store = Store::open_with(&home, StoreOptions::default()).unwrap();
-        let vault = store.find_project(&self.root()).unwrap().unwrap().tasks().unwrap().remove(0);
+        let vault = store
+            .projects()
+            .find(&self.root())
+            .unwrap()
+            .unwrap()
+            .tasks()
+            .unwrap()
+            .remove(0);
         let open = vault.vault().begin().unwrap();
         edit(&open);
         open.commit("edit", "").unwrap();
@@ -115,7 +133,10 @@ impl Project {
 
     pub fn avfs(&self, line: &str) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("avfs"));
-        command.env_clear().env("HOME", self.home()).current_dir(self.root());
+        command
+            .env_clear()
+            .envs(&TestEnv::of_home(self.home()))
+            .current_dir(self.root());
         command.args(line.split_whitespace());
         command
     }

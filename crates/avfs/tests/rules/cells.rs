@@ -1,4 +1,5 @@
-//! One directory for each act, each level and each user, all laid out alike, and what is left in one afterwards.
+//! One directory for each action, each level and each user, all with the same contents, and their contents
+//! afterwards.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,7 +11,7 @@ use rustix::fs::XattrFlags;
 
 const CONTENTS: &str = "contents";
 
-/// Who does it.
+/// The user who performs an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
     Root,
@@ -34,7 +35,7 @@ impl User {
         }
     }
 
-    /// Does something as this user, in a thread of its own: the kernel knows users of threads.
+    /// Runs work as this user, in a separate thread: to the kernel, credentials belong to a thread.
     pub fn run<T: Send>(self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(|| self.become_it_and(work)).join().unwrap())
     }
@@ -72,18 +73,21 @@ pub fn lay_out(cell: &Path, user: User) {
 fn give_to(place: &Path, user: User) {
     let kind = fs::symlink_metadata(place).unwrap().file_type();
     if kind.is_dir() {
-        fs::read_dir(place).unwrap().for_each(|entry| give_to(&entry.unwrap().path(), user));
+        fs::read_dir(place)
+            .unwrap()
+            .for_each(|entry| give_to(&entry.unwrap().path(), user));
     }
     if user == User::Root {
         return;
     }
-    match kind.is_symlink() {
-        true => std::os::unix::fs::lchown(place, Some(user.uid()), Some(user.uid())).unwrap(),
-        false => chown(place, Some(user.uid()), Some(user.uid())).unwrap(),
+    if kind.is_symlink() {
+        std::os::unix::fs::lchown(place, Some(user.uid()), Some(user.uid())).unwrap()
+    } else {
+        chown(place, Some(user.uid()), Some(user.uid())).unwrap()
     }
 }
 
-/// Everything that is in a cell, without what tells when and where it was made.
+/// Everything that is in a cell, without times and places of its creation.
 pub fn left_in(cell: &Path) -> String {
     let mut left = String::new();
     add(&mut left, cell, "");
@@ -103,12 +107,20 @@ fn add(left: &mut String, place: &Path, name: &str) {
     if kind.is_symlink() {
         _ = write!(left, " -> {}", fs::read_link(place).unwrap().display());
     }
-    left.push_str(if kind.is_fifo() || kind.is_socket() { " special\n" } else { "\n" });
+    left.push_str(if kind.is_fifo() || kind.is_socket() {
+        " special\n"
+    } else {
+        "\n"
+    });
     if kind.is_dir() {
         let mut names: Vec<_> = fs::read_dir(place).unwrap().map(|entry| entry.unwrap()).collect();
         names.sort_by_key(fs::DirEntry::file_name);
         for entry in names {
-            add(left, &entry.path(), &format!("{name}/{}", entry.file_name().display()));
+            add(
+                left,
+                &entry.path(),
+                &format!("{name}/{}", entry.file_name().display()),
+            );
         }
     }
 }

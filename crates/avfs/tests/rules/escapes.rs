@@ -1,4 +1,4 @@
-//! Ways around the rules: by links, moves of what is above, descriptors, and what is put in place of something.
+//! Attempts to bypass the rules: by links, moves of parents, descriptors, and replacements of entries.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -35,7 +35,7 @@ fn locked() -> Scene {
     Scene::new(&names, LOCKED)
 }
 
-/// What is protected is as it was, at its place.
+/// Asserts that protected files are unchanged, at their place.
 #[track_caller]
 fn assert_as_it_was(scene: &Scene) {
     for name in ["hidden", "config", "log", "seen"] {
@@ -47,7 +47,11 @@ fn assert_as_it_was(scene: &Scene) {
 #[test]
 fn a_protected_file_is_not_linked_to_a_free_name_nor_moved_there() {
     let scene = locked();
-    for (name, errno) in [("hidden", Errno::NOENT), ("config", Errno::ACCESS), ("log", Errno::ACCESS)] {
+    for (name, errno) in [
+        ("hidden", Errno::NOENT),
+        ("config", Errno::ACCESS),
+        ("log", Errno::ACCESS),
+    ] {
         let from = scene.agent("top/mid").join(name);
         refused(fs::hard_link(&from, scene.agent("free/new")), errno);
         refused(fs::rename(&from, scene.agent("free/new")), errno);
@@ -68,13 +72,17 @@ fn a_protected_file_is_not_linked_to_a_free_name_nor_moved_there() {
 #[test]
 fn what_is_above_a_protected_file_does_not_move_as_a_whole() {
     let scene = locked();
-    scene.only_host(Errno::XDEV, |top| fs::rename(top.join("top/mid"), top.join("free/mid")));
+    scene.only_host(Errno::XDEV, |top| {
+        fs::rename(top.join("top/mid"), top.join("free/mid"))
+    });
     fs::rename(scene.host("free/mid"), scene.host("top/mid")).unwrap();
     scene.only_host(Errno::XDEV, |top| fs::rename(top.join("top"), top.join("other")));
     fs::rename(scene.host("other"), scene.host("top")).unwrap();
     scene.only_host(Errno::XDEV, |top| exchange(&top.join("top"), &top.join("free")));
     exchange(&scene.host("top"), &scene.host("free")).unwrap();
-    scene.only_host(Errno::XDEV, |top| exchange(&top.join("free"), &top.join("top/mid")));
+    scene.only_host(Errno::XDEV, |top| {
+        exchange(&top.join("free"), &top.join("top/mid"))
+    });
     exchange(&scene.host("free"), &scene.host("top/mid")).unwrap();
     assert_as_it_was(&scene);
 }
@@ -87,7 +95,10 @@ fn mv_of_what_is_above_copies_what_may_be_read_and_leaves_the_rest() {
     assert!(!end_of(mv, b"").status.success());
     assert_as_it_was(&scene);
     let moved = scene.agent("other/mid");
-    assert_eq!(fs::read_to_string(moved.join("plain")).unwrap(), text_of("top/mid/plain"));
+    assert_eq!(
+        fs::read_to_string(moved.join("plain")).unwrap(),
+        text_of("top/mid/plain")
+    );
     assert!(!moved.join("hidden").exists() && !moved.join("seen").exists());
 }
 
@@ -104,7 +115,10 @@ fn a_rule_at_any_depth_goes_along_with_what_moves() {
 
 #[test]
 fn a_held_directory_leads_where_it_is_and_not_where_its_name_now_leads() {
-    let scene = Scene::new(&["safe/", "work/"], &["--rule", "/**=write", "--rule", "/safe/**=read"]);
+    let scene = Scene::new(
+        &["safe/", "work/"],
+        &["--rule", "/**=write", "--rule", "/safe/**=read"],
+    );
     let held = File::open(scene.agent("work")).unwrap();
     fs::rename(scene.agent("work"), scene.agent("moved")).unwrap();
     symlink("safe", scene.agent("work")).unwrap();
@@ -121,7 +135,7 @@ fn a_held_directory_leads_where_it_is_and_not_where_its_name_now_leads() {
 }
 
 #[test]
-fn a_descriptor_is_not_opened_anew_for_more_than_its_file_allows() {
+fn descriptor_is_not_reopened_with_more_access_than_its_file_allows() {
     let scene = locked();
     let own = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd());
     let only_named = |path: &Path| {
@@ -132,9 +146,18 @@ fn a_descriptor_is_not_opened_anew_for_more_than_its_file_allows() {
     refused(File::open(own(&seen)), Errno::ACCESS);
     let config = File::open(scene.agent("top/mid/config")).unwrap();
     refused(OpenOptions::new().write(true).open(own(&config)), Errno::ACCESS);
-    refused(OpenOptions::new().write(true).truncate(true).open(own(&config)), Errno::ACCESS);
-    let log = OpenOptions::new().append(true).open(scene.agent("top/mid/log")).unwrap();
-    refused(OpenOptions::new().write(true).truncate(true).open(own(&log)), Errno::ACCESS);
+    refused(
+        OpenOptions::new().write(true).truncate(true).open(own(&config)),
+        Errno::ACCESS,
+    );
+    let log = OpenOptions::new()
+        .append(true)
+        .open(scene.agent("top/mid/log"))
+        .unwrap();
+    refused(
+        OpenOptions::new().write(true).truncate(true).open(own(&log)),
+        Errno::ACCESS,
+    );
     refused(only_named(&scene.agent("top/mid/hidden")), Errno::NOENT);
     let host = only_named(&scene.host("top/mid/seen")).unwrap();
     OpenOptions::new().write(true).open(own(&host)).unwrap();
@@ -147,7 +170,9 @@ fn a_descriptor_is_not_given_another_name() {
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
         Ok(rustix::fs::linkat(CWD, own, CWD, to, AtFlags::SYMLINK_FOLLOW)?)
     };
-    scene.only_host(Errno::ACCESS, |top| link(&File::open(top.join("top/mid/config"))?, &top.join("free/c")));
+    scene.only_host(Errno::ACCESS, |top| {
+        link(&File::open(top.join("top/mid/config"))?, &top.join("free/c"))
+    });
     scene.only_host(Errno::ACCESS, |top| {
         let log = OpenOptions::new().append(true).open(top.join("top/mid/log"))?;
         link(&log, &top.join("free/l"))
@@ -158,7 +183,10 @@ fn a_descriptor_is_not_given_another_name() {
 #[test]
 fn a_flag_that_is_taken_off_a_descriptor_takes_no_rule_off() {
     let scene = locked();
-    let log = OpenOptions::new().append(true).open(scene.agent("top/mid/log")).unwrap();
+    let log = OpenOptions::new()
+        .append(true)
+        .open(scene.agent("top/mid/log"))
+        .unwrap();
     rustix::fs::fcntl_setfl(&log, OFlags::empty()).unwrap();
     assert_eq!(rustix::io::pwrite(&log, b"over", 0), Err(Errno::ACCESS));
     assert_eq!(rustix::fs::ftruncate(&log, 0), Err(Errno::ACCESS));
@@ -173,7 +201,9 @@ fn a_mapping_does_not_change_what_may_only_be_added_to() {
     let scene = locked();
     let both = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
     let write = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-    scene.only_host(Errno::ACCESS, |top| Ok(crate::acts::map(&both(&top.join("top/mid/log"))?, write)?));
+    scene.only_host(Errno::ACCESS, |top| {
+        Ok(crate::acts::map(&both(&top.join("top/mid/log"))?, write)?)
+    });
     let shown = fs::read(scene.agent("top/mid/log")).unwrap();
     assert_eq!(shown[1..], text_of("top/mid/log").as_bytes()[1..]);
 }
@@ -183,10 +213,22 @@ fn a_file_with_a_protected_name_and_a_free_one_has_the_stricter_level_of_those_t
     let scene = locked();
     fs::hard_link(scene.host("top/mid/config"), scene.host("free/other")).unwrap();
     soon("both names are seen", || scene.agent("free/other").exists());
-    refused(OpenOptions::new().write(true).open(scene.agent("top/mid/config")), Errno::ACCESS);
-    refused(OpenOptions::new().write(true).open(scene.agent("free/other")), Errno::ACCESS);
-    refused(fs::rename(scene.agent("top/mid/config"), scene.agent("free/third")), Errno::ACCESS);
-    OpenOptions::new().write(true).open(scene.host("free/other")).unwrap();
+    refused(
+        OpenOptions::new().write(true).open(scene.agent("top/mid/config")),
+        Errno::ACCESS,
+    );
+    refused(
+        OpenOptions::new().write(true).open(scene.agent("free/other")),
+        Errno::ACCESS,
+    );
+    refused(
+        fs::rename(scene.agent("top/mid/config"), scene.agent("free/third")),
+        Errno::ACCESS,
+    );
+    OpenOptions::new()
+        .write(true)
+        .open(scene.host("free/other"))
+        .unwrap();
     assert_as_it_was(&scene);
 }
 
@@ -198,10 +240,15 @@ fn a_symbolic_link_leads_to_what_the_rules_allow_there() {
         symlink(&target, &link).unwrap();
         refused(fs::read(&link), errno);
         refused(fs::write(&link, "x"), Errno::ACCESS);
-        soon("the host reads through it", || fs::read(scene.host("free").join(name)).is_ok());
+        soon("the host reads through it", || {
+            fs::read(scene.host("free").join(name)).is_ok()
+        });
     }
     symlink("../top/mid/config", scene.agent("free/config")).unwrap();
-    assert_eq!(fs::read_to_string(scene.agent("free/config")).unwrap(), text_of("top/mid/config"));
+    assert_eq!(
+        fs::read_to_string(scene.agent("free/config")).unwrap(),
+        text_of("top/mid/config")
+    );
     refused(fs::write(scene.agent("free/config"), "x"), Errno::ACCESS);
     assert_as_it_was(&scene);
 }
@@ -214,7 +261,10 @@ fn a_program_that_may_only_be_seen_is_not_run_by_a_loader_either() {
     soon("the agent sees it", || scene.agent("bin/true").exists());
     scene.only_host(Errno::ACCESS, |top| Command::new(top.join("bin/true")).status());
     let loader = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
-    let loader = loader.into_iter().find(|path| Path::new(path).exists()).expect("there is a loader");
+    let loader = loader
+        .into_iter()
+        .find(|path| Path::new(path).exists())
+        .expect("there is a loader");
     let through = |path: &Path| {
         let mut command = Command::new(loader);
         command.arg(path);
@@ -232,11 +282,23 @@ fn names_that_are_no_names_are_refused_and_make_nothing() {
     let scene = locked();
     let long = "n".repeat(256);
     refused(File::create(scene.agent(&long)), Errno::NAMETOOLONG);
-    refused(File::create(scene.agent("top//mid/./../mid//config")), Errno::ACCESS);
+    refused(
+        File::create(scene.agent("top//mid/./../mid//config")),
+        Errno::ACCESS,
+    );
     let mut text = String::new();
-    File::open(scene.agent("top//mid/./../mid//config")).unwrap().read_to_string(&mut text).unwrap();
+    File::open(scene.agent("top//mid/./../mid//config"))
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     assert_eq!(text, text_of("top/mid/config"));
     let newline = CString::new("top/mid/hidden\n").unwrap();
-    File::create(scene.agent.dir.join(std::ffi::OsStr::from_bytes(newline.as_bytes()))).unwrap();
+    File::create(
+        scene
+            .agent
+            .dir
+            .join(std::ffi::OsStr::from_bytes(newline.as_bytes())),
+    )
+    .unwrap();
     assert_as_it_was(&scene);
 }

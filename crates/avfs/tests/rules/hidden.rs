@@ -1,4 +1,4 @@
-//! What is hidden is not there: in no answer, no listing, no count and no size.
+//! Hidden entries do not exist: in no answer, no listing, no count and no size.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::IntoRawFd;
@@ -21,7 +21,13 @@ fn hiding(names: &[&str]) -> Scene {
 #[test]
 fn a_hidden_name_answers_as_one_that_does_not_exist() {
     let scene = hiding(&["secret", "secrets/deep/key", "plain"]);
-    for name in ["secret", "secrets", "secrets/deep", "secrets/deep/key", "secret-that-is-not-there"] {
+    for name in [
+        "secret",
+        "secrets",
+        "secrets/deep",
+        "secrets/deep/key",
+        "secret-that-is-not-there",
+    ] {
         let path = scene.agent(name);
         refused(fs::symlink_metadata(&path), Errno::NOENT);
         refused(fs::read(&path), Errno::NOENT);
@@ -30,12 +36,18 @@ fn a_hidden_name_answers_as_one_that_does_not_exist() {
         refused(fs::remove_dir(&path), Errno::NOENT);
         refused(fs::rename(&path, scene.agent("other")), Errno::NOENT);
         refused(fs::hard_link(&path, scene.agent("other")), Errno::NOENT);
-        // Not ENOTDIR, which would tell that it is a file.
+        // Not ENOTDIR, which would reveal that it is a file.
         refused(fs::metadata(path.join("below")), Errno::NOENT);
         refused(File::create(path.join("below")), Errno::NOENT);
     }
-    assert_eq!(fs::read_to_string(scene.host("secrets/deep/key")).unwrap(), text_of("secrets/deep/key"));
-    assert_eq!(errno_of(fs::metadata(scene.host("secret/below"))), Some(Errno::NOTDIR));
+    assert_eq!(
+        fs::read_to_string(scene.host("secrets/deep/key")).unwrap(),
+        text_of("secrets/deep/key")
+    );
+    assert_eq!(
+        errno_of(fs::metadata(scene.host("secret/below"))),
+        Some(Errno::NOTDIR)
+    );
 }
 
 #[test]
@@ -54,9 +66,14 @@ fn a_hidden_name_cannot_be_made_whether_it_exists_or_not() {
         let renamed = rustix::fs::renameat_with(CWD, scene.agent("plain"), CWD, &path, flags);
         assert_eq!(renamed, Err(Errno::ACCESS));
     }
-    assert_eq!(names_in(&scene.host.dir), ["plain", "plain-dir", "secret-dir", "secret-file"]);
+    assert_eq!(
+        names_in(&scene.host.dir),
+        ["plain", "plain-dir", "secret-dir", "secret-file"]
+    );
     fs::rename(scene.host("plain-dir"), scene.host("secret-that-is-not-there")).unwrap();
-    soon("the directory is hidden by its new name", || !scene.agent("plain-dir").exists());
+    soon("the directory is hidden by its new name", || {
+        !scene.agent("plain-dir").exists()
+    });
 }
 
 #[test]
@@ -69,7 +86,11 @@ fn a_hidden_name_is_in_no_listing() {
     };
     assert_eq!(listed(&scene.host.dir).matches("secret").count(), 4);
     let seen = listed(&scene.agent.dir);
-    assert_eq!((seen.matches("secret").count(), seen.contains("a/b/plain")), (0, true), "{seen}");
+    assert_eq!(
+        (seen.matches("secret").count(), seen.contains("a/b/plain")),
+        (0, true),
+        "{seen}"
+    );
     let shown = scene.ground.path("agent").join("a/*");
     let mut glob = Command::new("sh");
     glob.args(["-c", &format!("echo {}", shown.display())]);
@@ -96,7 +117,10 @@ fn removing_a_directory_leaves_the_hidden_children_and_says_that_it_is_not_empty
     assert_eq!(names_in(&scene.agent("d")), Vec::<String>::new());
     refused(fs::remove_dir(scene.agent("d")), Errno::NOTEMPTY);
     assert!(!scene.agent("e").exists());
-    assert_eq!(fs::read_to_string(scene.host("d/secret")).unwrap(), text_of("d/secret"));
+    assert_eq!(
+        fs::read_to_string(scene.host("d/secret")).unwrap(),
+        text_of("d/secret")
+    );
 }
 
 fn good_or_not(program: &str, arguments: &[&str], dir: &Path) -> bool {
@@ -113,7 +137,9 @@ fn a_hidden_name_of_a_file_is_not_counted() {
     assert_eq!(fs::metadata(scene.agent("plain")).unwrap().nlink(), 1);
     fs::hard_link(scene.agent("plain"), scene.agent("other")).unwrap();
     assert_eq!(fs::metadata(scene.agent("other")).unwrap().nlink(), 2);
-    soon("the host counts all", || fs::metadata(scene.host("plain")).unwrap().nlink() == 3);
+    soon("the host counts all", || {
+        fs::metadata(scene.host("plain")).unwrap().nlink() == 3
+    });
 }
 
 #[test]
@@ -122,7 +148,9 @@ fn a_hidden_subdirectory_is_not_counted() {
     let before = fs::metadata(scene.agent("d")).unwrap().nlink();
     let shown = fs::metadata(scene.host("d")).unwrap().nlink();
     fs::create_dir(scene.host("d/secret")).unwrap();
-    soon("the host counts it", || fs::metadata(scene.host("d")).unwrap().nlink() == shown + 1);
+    soon("the host counts it", || {
+        fs::metadata(scene.host("d")).unwrap().nlink() == shown + 1
+    });
     assert_eq!(fs::metadata(scene.agent("d")).unwrap().nlink(), before);
 }
 
@@ -140,13 +168,18 @@ fn a_directory_that_is_only_passed_through_tells_nothing_of_itself() {
     put(&scene.host("way/hidden/new"), "n");
     rustix::fs::setxattr(scene.host("way"), "user.a", b"1", XattrFlags::empty()).unwrap();
     assert_ne!(told(&scene.host("way")), host_before);
-    assert_ne!(fs::metadata(scene.host("way")).unwrap().mtime_nsec(), modified.mtime_nsec());
+    assert_ne!(
+        fs::metadata(scene.host("way")).unwrap().mtime_nsec(),
+        modified.mtime_nsec()
+    );
     assert_eq!(told(&scene.agent("way")), before);
     assert_eq!(names_in(&scene.agent.dir), ["way"]);
     assert_eq!(names_in(&scene.agent("way")), ["open"]);
     refused(File::create(scene.agent("way/new")), Errno::ACCESS);
     fs::write(scene.agent("way/open/file"), "written").unwrap();
-    soon("the host sees it", || fs::read(scene.host("way/open/file")).unwrap() == b"written");
+    soon("the host sees it", || {
+        fs::read(scene.host("way/open/file")).unwrap() == b"written"
+    });
 }
 
 #[test]
@@ -155,7 +188,13 @@ fn the_room_that_is_left_tells_nothing_of_hidden_files() {
     scene.ground.avfs(&["quota", "set", "--bytes", "64M"]);
     let told = |mount: &Path| {
         let told = rustix::fs::statvfs(mount).unwrap();
-        (told.f_blocks, told.f_bfree, told.f_bavail, told.f_files, told.f_ffree)
+        (
+            told.f_blocks,
+            told.f_bfree,
+            told.f_bavail,
+            told.f_files,
+            told.f_ffree,
+        )
     };
     let (agent, host) = (told(&scene.agent.dir), told(&scene.host.dir));
     put(&scene.host("secrets/large"), &"x".repeat(8 << 20));
@@ -165,7 +204,10 @@ fn the_room_that_is_left_tells_nothing_of_hidden_files() {
 
 #[test]
 fn what_does_not_fit_or_is_not_allowed_fails_at_the_write_and_not_at_close() {
-    let scene = Scene::new(&["log", "full"], &["--rule", "/**=write", "--rule", "/log=append"]);
+    let scene = Scene::new(
+        &["log", "full"],
+        &["--rule", "/**=write", "--rule", "/log=append"],
+    );
     scene.ground.avfs(&["quota", "set", "--bytes", "1M"]);
     let open = |name: &str| OpenOptions::new().write(true).open(scene.agent(name)).unwrap();
     let (log, full) = (open("log"), open("full"));

@@ -36,7 +36,11 @@ fn read_first(file: &File) -> std::io::Result<usize> {
 #[test]
 fn an_open_file_obeys_each_level() {
     let scene = open_scene(&["f"]);
-    let file = OpenOptions::new().read(true).write(true).open(scene.agent("f")).unwrap();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(scene.agent("f"))
+        .unwrap();
     let text = text_of("f");
     let end = text.len() as u64;
     let (denied, fine) = (Some(Errno::ACCESS), None);
@@ -52,7 +56,11 @@ fn an_open_file_obeys_each_level() {
         fs::write(scene.host("f"), &text).unwrap();
         scene.apply(&["/**=write", &format!("/f={level}")]);
         assert_eq!(errno_of(read_first(&file)), reading, "reading at {level}");
-        assert_eq!(errno_of(file.write_at(b"T", 0)), overwriting, "overwriting at {level}");
+        assert_eq!(
+            errno_of(file.write_at(b"T", 0)),
+            overwriting,
+            "overwriting at {level}"
+        );
         assert_eq!(errno_of(file.write_at(b"more", end)), adding, "adding at {level}");
         assert_eq!(errno_of(file.set_len(1)), overwriting, "truncating at {level}");
     }
@@ -96,18 +104,22 @@ fn held_directory_obeys(scene: &Scene) {
     let held_open: [Result<(), Errno>; 3] = [list(), told("f"), make("new")];
     assert_eq!(held_open, [Ok(()); 3]);
     scene.apply(&["/**=write", "/d/**=read"]);
-    assert_eq!([list(), told("f"), make("more")], [Ok(()), Ok(()), Err(Errno::ACCESS)]);
+    assert_eq!(
+        [list(), told("f"), make("more")],
+        [Ok(()), Ok(()), Err(Errno::ACCESS)]
+    );
     scene.apply(&["/**=write", "/d/**=none"]);
     assert_eq!(told("f"), Err(Errno::NOENT));
     assert_eq!(told("sub/g"), Err(Errno::NOENT));
-    // A directory that is gone may be opened by who holds it, and has nothing in it.
+    // A removed directory may be opened by a process that holds it, and is empty.
     let listed = Dir::read_from(&held).map_or(0, |entries| entries.filter(Result::is_ok).count());
     assert!(make("more").is_err() && listed == 0);
     scene.apply(OPEN);
     assert_eq!([list(), told("f"), make("more")], [Ok(()); 3]);
 }
 
-/// A program that does one thing each time that it gets a line, and says `ok` or the number of the error.
+/// A program that performs one action for each line that it gets, and answers `ok` or the number of the
+/// error.
 struct Puppet(Child, BufReader<std::process::ChildStdout>);
 
 impl Puppet {
@@ -157,7 +169,7 @@ for _ in sys.stdin:
 }
 
 #[test]
-fn a_mapping_is_not_read_any_more() {
+fn mapping_cannot_be_read_after_the_rules_forbid_it() {
     let scene = open_scene(&["d/f"]);
     let script = "
 import mmap, sys
@@ -199,14 +211,15 @@ for letter in 'ABC':
     soon("the host sees it", || first() == b'C');
 }
 
-/// What two threads do without pause, and whether they may.
+/// The endless actions of two threads, and whether they are allowed.
 struct Hammer {
-    /// Odd while nothing may succeed: set after the command has returned, and taken back before the next one starts.
+    /// Odd while nothing may succeed: set after the command has returned, and reset before the next one
+    /// starts.
     phase: AtomicU64,
     is_over: AtomicBool,
 }
 
-/// What one thread did.
+/// The counts of one thread.
 #[derive(Default)]
 struct Blows {
     /// The last phase in which it was refused from beginning to end, and the last in which it succeeded.
@@ -242,37 +255,58 @@ impl Hammer {
     }
 }
 
-/// How often the rules change in the test below: so many times to what shuts, and as often back.
+/// How often the rules change in the test below: this many times to closed, and as often back.
 const CHANGES: u64 = 100;
 
 #[test]
-fn whoever_hammers_never_gets_through_once_the_command_has_returned() {
+fn hammering_threads_never_succeed_once_the_command_has_returned() {
     let scene = open_scene(&["d/f"]);
     let shutting = ["/d/f=none", "/d/f=view", "/d/**=none", "/**=view"];
-    let file = OpenOptions::new().read(true).write(true).open(scene.agent("d/f")).unwrap();
-    let hammer = Hammer { phase: AtomicU64::new(0), is_over: AtomicBool::new(false) };
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(scene.agent("d/f"))
+        .unwrap();
+    let hammer = Hammer {
+        phase: AtomicU64::new(0),
+        is_over: AtomicBool::new(false),
+    };
     let (reading, writing) = (Blows::default(), Blows::default());
     let path = scene.agent("d/f");
     std::thread::scope(|scope| {
         scope.spawn(|| hammer.strike(&reading, || read_first(&file).is_ok() || fs::read(&path).is_ok()));
         scope.spawn(|| {
             let by_name = || {
-                OpenOptions::new().append(true).open(&path).is_ok_and(|mut file| file.write_all(b"x").is_ok())
+                OpenOptions::new()
+                    .append(true)
+                    .open(&path)
+                    .is_ok_and(|mut file| file.write_all(b"x").is_ok())
             };
             hammer.strike(&writing, || file.write_at(b"t", 0).is_ok() || by_name());
         });
         let _over = Over(&hammer);
         for round in 0..CHANGES {
             let shut = shutting[round as usize % shutting.len()];
-            scene.apply(&[if shut == "/**=view" { "/x=read" } else { "/**=write" }, shut]);
+            scene.apply(&[
+                if shut == "/**=view" {
+                    "/x=read"
+                } else {
+                    "/**=write"
+                },
+                shut,
+            ]);
             let phase = hammer.phase.fetch_add(1, Ordering::SeqCst) + 1;
             for blows in [&reading, &writing] {
-                soon("it was refused", || blows.refused.load(Ordering::SeqCst) == phase || blows.is_wrong());
+                soon("it was refused", || {
+                    blows.refused.load(Ordering::SeqCst) == phase || blows.is_wrong()
+                });
             }
             hammer.phase.fetch_add(1, Ordering::SeqCst);
             scene.apply(OPEN);
             for blows in [&reading, &writing] {
-                soon("it goes on", || blows.succeeded.load(Ordering::SeqCst) == phase + 1);
+                soon("it goes on", || {
+                    blows.succeeded.load(Ordering::SeqCst) == phase + 1
+                });
             }
         }
     });

@@ -1,5 +1,5 @@
-//! Mounts through rules: what each level allows, what is hidden, ways around the rules that must not work, several
-//! views of one vault, rules that change under programs that run, and tools that must go on working.
+//! Mounts through rules: what each level allows, what is hidden, attempts to bypass the rules, several views
+//! of one vault, rules that change under running programs, and tools that must continue to work.
 //!
 //! Every refusal has its control: the same act where no rule forbids it succeeds.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
@@ -24,5 +24,5 @@ mod table;
 mod tools;
 mod views;
 
-/// What is said of a mount where nothing else is.
+/// Flags of a mount in a test that sets none itself.
 const MOUNT_FLAGS: &[&str] = &[];

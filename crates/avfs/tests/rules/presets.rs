@@ -1,7 +1,7 @@
-//! What the presets promise: secrets are hidden, and what tools of the host run is not written, by no way; git goes on
-//! working, and repositories that are made inside are free.
+//! The guarantees of the presets: secrets are hidden, and files that tools of the host run cannot be written,
+//! in any way; git continues to work, and repositories that are created inside are unprotected.
 //!
-//! Reading a preset takes a while in a program that is built for tests, so each is mounted once for all that is tried.
+//! Parsing a preset takes a while in a test build, so each is mounted once for all attempts.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::symlink;
@@ -22,7 +22,12 @@ struct Case {
 
 impl Case {
     fn new(place: &'static str, flags: &[&str]) -> Case {
-        let names = ["made/.mcp.json", "made/.vscode/tasks.json", "put/", "swapped/.vscode/tasks.json"];
+        let names = [
+            "made/.mcp.json",
+            "made/.vscode/tasks.json",
+            "put/",
+            "swapped/.vscode/tasks.json",
+        ];
         let secrets = SECRETS.map(|name| format!("secret/{name}"));
         let names = names.into_iter().chain(secrets.iter().map(String::as_str));
         let names: Vec<String> = names.map(|name| format!("{place}/{name}")).collect();
@@ -54,7 +59,8 @@ fn git(dir: &Path, script: &str) -> String {
         .env("GIT_CONFIG_SYSTEM", "/dev/null")
         .env("HOME", "/nonexistent");
     for who in ["AUTHOR", "COMMITTER"] {
-        bash.env(format!("GIT_{who}_NAME"), "Someone").env(format!("GIT_{who}_EMAIL"), "someone@example.org");
+        bash.env(format!("GIT_{who}_NAME"), "Someone")
+            .env(format!("GIT_{who}_EMAIL"), "someone@example.org");
     }
     String::from_utf8(good(bash, b"")).unwrap()
 }
@@ -65,17 +71,30 @@ fn agent_safe_keeps_its_promises() {
     holds(&case);
     refused(File::create(case.scene.agent("new")), Errno::ACCESS);
     File::create(case.scene.host("new")).unwrap();
-    refused(fs::write(case.scene.agent("repository/a"), "changed"), Errno::ACCESS);
+    refused(
+        fs::write(case.scene.agent("repository/a"), "changed"),
+        Errno::ACCESS,
+    );
     fs::create_dir(case.agent("sub")).unwrap();
     a_fresh_repository_is_free(&case, "output/sub");
 }
 
 #[test]
 fn development_keeps_its_promises() {
-    let flags = ["--preset", "development", "--rule", "/log/**=append", "--rule", "/shut/**=read"];
+    let flags = [
+        "--preset",
+        "development",
+        "--rule",
+        "/log/**=append",
+        "--rule",
+        "/shut/**=read",
+    ];
     let case = Case::new("project", &flags);
     holds(&case);
-    git(&case.scene.agent("repository"), "echo b >b; git add b; git commit -qm second");
+    git(
+        &case.scene.agent("repository"),
+        "echo b >b; git add b; git commit -qm second",
+    );
     fs::create_dir(case.agent("sub")).unwrap();
     a_fresh_repository_is_free(&case, "project/sub");
     no_repository_is_free_where_not_all_can_be_written(&case.scene);
@@ -94,13 +113,24 @@ fn what_tools_run_is_not_written(case: &Case) {
     soon("the host sees it", || case.host("made/sub").exists());
     for directory in ["made", "made/sub"] {
         let directory = format!("{}/{directory}", case.place);
-        for name in [".mcp.json", ".bashrc", ".gdbinit", ".gitconfig", "x.code-workspace", ".envrc"] {
-            case.scene.only_host(Errno::ACCESS, |top| File::create(top.join(&directory).join(name)));
+        for name in [
+            ".mcp.json",
+            ".bashrc",
+            ".gdbinit",
+            ".gitconfig",
+            "x.code-workspace",
+            ".envrc",
+        ] {
+            case.scene
+                .only_host(Errno::ACCESS, |top| File::create(top.join(&directory).join(name)));
         }
         fs::create_dir_all(case.scene.agent(&directory).join(".vscode")).unwrap();
-        soon("the host sees it", || case.scene.host(&directory).join(".vscode").exists());
-        case.scene
-            .only_host(Errno::ACCESS, |top| File::create(top.join(&directory).join(".vscode/tasks.json")));
+        soon("the host sees it", || {
+            case.scene.host(&directory).join(".vscode").exists()
+        });
+        case.scene.only_host(Errno::ACCESS, |top| {
+            File::create(top.join(&directory).join(".vscode/tasks.json"))
+        });
         File::create(case.scene.agent(&directory).join(".vscode/other.json")).unwrap();
     }
     let existing = case.agent("made/.mcp.json");
@@ -135,7 +165,10 @@ fn nothing_prepared_is_put_where_tools_look(case: &Case) {
         assert!(!end_of(mv, b"").status.success(), "{directory}");
         assert!(!at(directory).join(file).exists(), "{directory}");
         let missing = if is_whole { Errno::NOENT } else { Errno::ACCESS };
-        refused(fs::hard_link(at("x").join(file), at(directory).join(file)), missing);
+        refused(
+            fs::hard_link(at("x").join(file), at(directory).join(file)),
+            missing,
+        );
         refused(fs::rename(at("x").join(file), at(directory).join(file)), missing);
         fs::remove_dir_all(at("x")).unwrap();
     }
@@ -154,14 +187,25 @@ fn nothing_prepared_is_exchanged_for_what_is_there(case: &Case) {
     });
 }
 
-const SECRETS: [&str; 6] = [".env", ".ssh/id_rsa", "server.key", ".envrc", "secrets/a", ".netrc"];
+const SECRETS: [&str; 6] = [
+    ".env",
+    ".ssh/id_rsa",
+    "server.key",
+    ".envrc",
+    "secrets/a",
+    ".netrc",
+];
 
 fn secrets_are_hidden(case: &Case) {
     for name in SECRETS {
         let path = format!("secret/{name}");
         refused(File::open(case.agent(&path)), Errno::NOENT);
         // Where the directory is hidden, it is not there to make anything in.
-        let errno = if name.contains('/') { Errno::NOENT } else { Errno::ACCESS };
+        let errno = if name.contains('/') {
+            Errno::NOENT
+        } else {
+            Errno::ACCESS
+        };
         refused(File::create(case.agent(&path)), errno);
         let text = text_of(&format!("{}/{path}", case.place));
         assert_eq!(fs::read_to_string(case.host(&path)).unwrap(), text);
@@ -172,30 +216,63 @@ fn secrets_are_hidden(case: &Case) {
 
 fn a_repository_from_before_runs_nothing_new(scene: &Scene) {
     let hook = "#!/bin/sh\ntouch ran\n";
-    for name in ["hooks/post-commit", "hooks/pre-push", "config", "config.worktree", "info/attributes"] {
+    for name in [
+        "hooks/post-commit",
+        "hooks/pre-push",
+        "config",
+        "config.worktree",
+        "info/attributes",
+    ] {
         let path = scene.agent("repository/.git").join(name);
         refused(fs::write(&path, hook), Errno::ACCESS);
-        refused(OpenOptions::new().append(true).create(true).open(&path), Errno::ACCESS);
+        refused(
+            OpenOptions::new().append(true).create(true).open(&path),
+            Errno::ACCESS,
+        );
         put(&scene.agent("repository/.git/prepared"), hook);
-        refused(fs::rename(scene.agent("repository/.git/prepared"), &path), Errno::ACCESS);
+        refused(
+            fs::rename(scene.agent("repository/.git/prepared"), &path),
+            Errno::ACCESS,
+        );
     }
     for name in ["config", "hooks/pre-push"] {
         let path = scene.agent("repository/.git").join(name);
         refused(fs::remove_file(&path), Errno::ACCESS);
-        refused(fs::rename(&path, scene.agent("repository/.git/free")), Errno::ACCESS);
+        refused(
+            fs::rename(&path, scene.agent("repository/.git/free")),
+            Errno::ACCESS,
+        );
     }
-    refused(fs::create_dir(scene.agent("repository/.git/hooks/more")), Errno::ACCESS);
-    refused(fs::rename(scene.agent("repository/.git"), repository_elsewhere(scene)), Errno::XDEV);
+    refused(
+        fs::create_dir(scene.agent("repository/.git/hooks/more")),
+        Errno::ACCESS,
+    );
+    refused(
+        fs::rename(scene.agent("repository/.git"), repository_elsewhere(scene)),
+        Errno::XDEV,
+    );
     put(&scene.agent("repository/.git/own/post-commit"), hook);
     refused(
-        fs::rename(scene.agent("repository/.git/own"), scene.agent("repository/.git/hooks")),
+        fs::rename(
+            scene.agent("repository/.git/own"),
+            scene.agent("repository/.git/hooks"),
+        ),
         Errno::ACCESS,
     );
     refused(
-        fs::rename(scene.agent("repository/.git/hooks"), scene.agent("repository/.git/old")),
+        fs::rename(
+            scene.agent("repository/.git/hooks"),
+            scene.agent("repository/.git/old"),
+        ),
         Errno::ACCESS,
     );
-    refused(fs::rename(scene.agent("repository/.git"), scene.agent("repository/.git/../away")), whole(scene));
+    refused(
+        fs::rename(
+            scene.agent("repository/.git"),
+            scene.agent("repository/.git/../away"),
+        ),
+        whole(scene),
+    );
     git(
         &scene.agent("repository"),
         "git commit -q --allow-empty -m more; git tag one; git update-index --refresh",
@@ -205,9 +282,13 @@ fn a_repository_from_before_runs_nothing_new(scene: &Scene) {
     fs::write(scene.host("repository/.git/hooks/post-commit"), hook).unwrap();
 }
 
-/// What git keeps of a worktree says where its settings and hooks are. New worktrees are the agent's own.
+/// Git's files about a worktree determine where its settings and hooks are. New worktrees are the agent's
+/// own.
 fn worktrees_from_before_stay_as_they_are(scene: &Scene) {
-    git(&scene.host("repository"), "git worktree add -q --detach ../linked");
+    git(
+        &scene.host("repository"),
+        "git worktree add -q --detach ../linked",
+    );
     let at = |name: &str| scene.agent("repository/.git/worktrees").join(name);
     soon("the agent sees it", || at("linked/commondir").exists());
     for name in ["commondir", "gitdir", "config.worktree"] {
@@ -218,7 +299,10 @@ fn worktrees_from_before_stay_as_they_are(scene: &Scene) {
     }
     refused(fs::remove_file(at("linked/commondir")), Errno::ACCESS);
     refused(fs::rename(at("linked"), at("other")), Errno::XDEV);
-    refused(fs::rename(at(""), scene.agent("repository/.git/old")), Errno::XDEV);
+    refused(
+        fs::rename(at(""), scene.agent("repository/.git/old")),
+        Errno::XDEV,
+    );
     let tree = repository_elsewhere(scene).with_file_name("tree-of-agent");
     git(
         &scene.agent("repository"),
@@ -232,11 +316,14 @@ fn worktrees_from_before_stay_as_they_are(scene: &Scene) {
 
 /// A place where a repository might be: the name that it has now would be free for a new one.
 fn repository_elsewhere(scene: &Scene) -> PathBuf {
-    let place = ["output", "project"].into_iter().find(|place| scene.agent(place).exists()).unwrap();
+    let place = ["output", "project"]
+        .into_iter()
+        .find(|place| scene.agent(place).exists())
+        .unwrap();
     scene.agent(place).join("made/sub/.git")
 }
 
-/// What moving a repository away is refused with: its name is free only where all names are.
+/// The error for moving a repository away: its name is free only where all names are.
 fn whole(scene: &Scene) -> Errno {
     let probe = scene.agent("probe");
     let is_free = File::create(&probe).is_ok();
@@ -253,20 +340,35 @@ fn a_fresh_repository_is_free(case: &Case, at: &str) {
                chmod +x .git/hooks/post-commit; sed -i '1i #!/bin/sh' .git/hooks/post-commit
                echo 1 >f; git add f; git commit -qm one; test -e ran",
     );
-    git(&sub, "git clone -q . ../copy; git -C ../copy config user.name Agent");
+    git(
+        &sub,
+        "git clone -q . ../copy; git -C ../copy config user.name Agent",
+    );
     put(&sub.join(".git/x/tasks.json"), "run this");
     refused(fs::rename(sub.join(".git"), sub.join("other")), Errno::XDEV);
     refused(fs::rename(sub.join(".git/x"), sub.join(".vscode")), Errno::XDEV);
     refused(symlink(".git/x", sub.join(".vscode")), Errno::ACCESS);
     fs::create_dir(sub.join(".vscode")).unwrap();
-    refused(fs::rename(sub.join(".git/x/tasks.json"), sub.join(".vscode/tasks.json")), Errno::ACCESS);
+    refused(
+        fs::rename(sub.join(".git/x/tasks.json"), sub.join(".vscode/tasks.json")),
+        Errno::ACCESS,
+    );
     refused(fs::rename(sub.join(".vscode"), sub.join(".git/v")), Errno::XDEV);
     let kept = scene.agent("repository/.git");
     refused(fs::rename(kept.join("config"), sub.join(".git/c")), Errno::ACCESS);
-    refused(fs::hard_link(kept.join("config"), sub.join(".git/c")), Errno::ACCESS);
-    refused(fs::rename(sub.join(".git/hooks"), kept.join("hooks")), Errno::ACCESS);
+    refused(
+        fs::hard_link(kept.join("config"), sub.join(".git/c")),
+        Errno::ACCESS,
+    );
+    refused(
+        fs::rename(sub.join(".git/hooks"), kept.join("hooks")),
+        Errno::ACCESS,
+    );
     refused(exchange(&sub.join(".git"), &kept), Errno::XDEV);
-    refused(fs::rename(case.agent("secret/.env"), sub.join(".git/env")), Errno::NOENT);
+    refused(
+        fs::rename(case.agent("secret/.env"), sub.join(".git/env")),
+        Errno::NOENT,
+    );
 }
 
 fn no_repository_is_free_where_not_all_can_be_written(scene: &Scene) {

@@ -1,4 +1,4 @@
-//! A vault with files in it, mounted twice: for its owner, and through rules for somebody else.
+//! A vault with files in it, mounted twice: for its owner, and through rules for another user.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::ground::{Ground, Mount};
 use crate::program::await_that;
 
-/// How long one mount may take to hear of what was done through another, on a busy machine.
+/// How long a mount may take to learn of changes through another one, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 pub struct Scene {
@@ -81,19 +81,27 @@ pub fn refused<T>(result: io::Result<T>, errno: Errno) {
 }
 
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    Ok(rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    Ok(rustix::fs::renameat_with(
+        CWD,
+        one,
+        CWD,
+        other,
+        RenameFlags::EXCHANGE,
+    )?)
 }
 
 /// The names in a directory, in order.
 #[track_caller]
 pub fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
 
-/// Waits until a mount has heard of what was done through another.
+/// Waits until a mount has learned of a change through another one.
 #[track_caller]
 pub fn soon(what: &str, holds: impl FnMut() -> bool) {
     await_that(what, SOON, holds);

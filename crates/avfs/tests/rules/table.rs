@@ -1,4 +1,4 @@
-//! The table of `docs/semantics.md` is what happens: each act, at each level, by root and by an ordinary user.
+//! The table of `docs/semantics.md` is true: each action, at each level, by root and by an ordinary user.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,16 +34,22 @@ fn shown(done: Result<(), Errno>) -> String {
     known.map_or_else(|| errno.to_string(), |(name, _)| (*name).to_owned())
 }
 
-/// The rows of the table: what each act ends in, at each level.
+/// The rows of the table: the result of each action, at each level.
 type Table = BTreeMap<String, Vec<String>>;
 
 fn documented() -> Table {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/semantics.md");
     let page = fs::read_to_string(page).unwrap();
-    let section = page.split("\n## ").find(|section| section.starts_with("Rules\n")).unwrap_or_default();
+    let section = page
+        .split("\n## ")
+        .find(|section| section.starts_with("Rules\n"))
+        .unwrap_or_default();
     let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
     rows.map(|row| {
-        let mut cells = row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned());
+        let mut cells = row
+            .trim_matches('|')
+            .split(" | ")
+            .map(|cell| cell.trim().to_owned());
         (cells.next().unwrap(), cells.collect())
     })
     .collect()
@@ -53,7 +59,9 @@ fn as_rows(table: &Table) -> String {
     let order = |name: &str| ACTS.iter().position(|act| act.name == name);
     let mut rows: Vec<_> = table.iter().collect();
     rows.sort_by_key(|(name, _)| order(name));
-    rows.into_iter().map(|(name, cells)| format!("| {name} | {} |\n", cells.join(" | "))).collect()
+    rows.into_iter()
+        .map(|(name, cells)| format!("| {name} | {} |\n", cells.join(" | ")))
+        .collect()
 }
 
 /// A vault with a cell for every act, level and user, and the mounts that they are worked in through.
@@ -86,13 +94,18 @@ impl Field {
         all
     }
 
-    /// Root comes through a mount for himself, where the kernel asks for everything; the other through one where it
-    /// looks at modes first.
+    /// Root uses a mount for root alone, where the kernel sends requests for everything; the other user one
+    /// where the kernel checks modes first.
     fn mount(&self, user: User, rules: &[String]) -> Mount {
         let name = format!("{}-{}", user.name(), rules.len());
-        let others = if user == User::Root { None } else { Some("--allow-other") };
+        let others = if user == User::Root {
+            None
+        } else {
+            Some("--allow-other")
+        };
         let flags = rules.iter().flat_map(|rule| ["--rule", rule.as_str()]);
-        self.ground.mount_with("work", &name, &flags.chain(others).collect::<Vec<_>>())
+        self.ground
+            .mount_with("work", &name, &flags.chain(others).collect::<Vec<_>>())
     }
 }
 
@@ -108,13 +121,15 @@ fn rules() -> Vec<String> {
 /// Does every act in the cells of a level.
 fn done_in(mount: &Mount, level: &str, user: User) -> Vec<String> {
     let done = |(number, act): (usize, &Act)| {
-        let site = Site { dir: mount.path(&cell(level, user, number)) };
+        let site = Site {
+            dir: mount.path(&cell(level, user, number)),
+        };
         shown(user.run(|| (act.run)(&site)))
     };
     ACTS.iter().enumerate().map(done).collect()
 }
 
-/// What happened: the columns of a user, and that of his control.
+/// The results: the columns of a user, and those of the control without rules.
 struct Happened {
     columns: Vec<Vec<String>>,
     control: Vec<String>,
@@ -131,7 +146,8 @@ fn happened(field: &Field, user: User) -> Happened {
     happened
 }
 
-/// What was refused has changed nothing, and what was done has done what it does without rules.
+/// Asserts that refused actions have changed nothing, and that allowed ones have the same effect as without
+/// rules.
 fn assert_left(all: &Path, user: User, happened: &Happened) {
     let untouched = all.join("untouched");
     lay_out(&untouched, user);
@@ -139,7 +155,11 @@ fn assert_left(all: &Path, user: User, happened: &Happened) {
         let control = left_in(&all.join(cell(CONTROL, user, number)));
         for (level, column) in LEVELS.iter().zip(&happened.columns) {
             let left = left_in(&all.join(cell(level, user, number)));
-            let wanted = if column[number] == "ok" { control.clone() } else { left_in(&untouched) };
+            let wanted = if column[number] == "ok" {
+                control.clone()
+            } else {
+                left_in(&untouched)
+            };
             assert_eq!(left, wanted, "{} at {level} by {}", act.name, user.name());
         }
     }
@@ -148,7 +168,11 @@ fn assert_left(all: &Path, user: User, happened: &Happened) {
 
 /// A cell of the table: one answer for both users, or one for each.
 fn cell_of(root: &str, nobody: &str) -> String {
-    if root == nobody { root.to_owned() } else { format!("{nobody}, root: {root}") }
+    if root == nobody {
+        root.to_owned()
+    } else {
+        format!("{nobody}, root: {root}")
+    }
 }
 
 #[test]
@@ -158,13 +182,22 @@ fn every_act_at_every_level_ends_as_the_page_says() {
     let all = field.now();
     for (user, happened) in [(User::Root, &root), (User::Nobody, &nobody)] {
         assert_left(&all, user, happened);
-        assert_eq!(happened.columns[4], happened.control, "rules that allow all change nothing");
+        assert_eq!(
+            happened.columns[4], happened.control,
+            "rules that allow all change nothing"
+        );
     }
     let mut table = Table::new();
     for (number, act) in ACTS.iter().enumerate() {
         let columns = root.columns.iter().zip(&nobody.columns);
-        let cells = columns.map(|(root, nobody)| cell_of(&root[number], &nobody[number])).collect();
-        assert!(table.insert(act.name.to_owned(), cells).is_none(), "{} is there twice", act.name);
+        let cells = columns
+            .map(|(root, nobody)| cell_of(&root[number], &nobody[number]))
+            .collect();
+        assert!(
+            table.insert(act.name.to_owned(), cells).is_none(),
+            "{} is there twice",
+            act.name
+        );
     }
     let documented = documented();
     assert_eq!(

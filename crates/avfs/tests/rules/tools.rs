@@ -25,7 +25,16 @@ impl Workshop {
     fn run(&self, script: &str) -> String {
         let log = self.scene.ground.path("renames");
         let mut strace = command("strace", &self.scene.agent.dir);
-        strace.args(["-f", "--seccomp-bpf", "-qq", "-e", "trace=rename,renameat,renameat2", "-o"]).arg(&log);
+        strace
+            .args([
+                "-f",
+                "--seccomp-bpf",
+                "-qq",
+                "-e",
+                "trace=rename,renameat,renameat2",
+                "-o",
+            ])
+            .arg(&log);
         strace.args(["bash", "-euo", "pipefail", "-c", script]);
         let said = good(strace);
         let renames = fs::read_to_string(&log).unwrap();
@@ -64,7 +73,7 @@ fn git_works_as_everywhere() {
     assert!(kept.exists() && !workshop.scene.agent(".env").exists());
 }
 
-/// Two packages of which one uses the other, with names in them that sound like secrets.
+/// Two packages, one using the other, with names in them that sound like secrets.
 fn packages(aside: &Path) {
     let manifest = |name: &str, more: &str| format!("{{\"name\": \"{name}\", \"version\": \"1.0.0\"{more}}}");
     put(&aside.join("lower/package.json"), &manifest("lower", ""));
@@ -76,7 +85,10 @@ fn packages(aside: &Path) {
         "#!/usr/bin/env node\nconsole.log(require('lower/lib/credentials') * require('lower/secrets'))\n";
     put(&aside.join("upper/cli.js"), cli);
     fs::set_permissions(aside.join("upper/cli.js"), fs::Permissions::from_mode(0o755)).unwrap();
-    sh(aside, "npm pack --silent --offline ./lower; npm pack --silent --offline ./upper");
+    sh(
+        aside,
+        "npm pack --silent --offline ./lower; npm pack --silent --offline ./upper",
+    );
 }
 
 #[test]
@@ -91,7 +103,10 @@ fn npm_installs_packages_and_workspaces() {
         &workshop.scene.agent("web/packages/own/package.json"),
         "{\"name\": \"own\", \"version\": \"1.0.0\"}",
     );
-    put(&workshop.scene.agent("web/packages/own/index.js"), "module.exports = 'own'\n");
+    put(
+        &workshop.scene.agent("web/packages/own/index.js"),
+        "module.exports = 'own'\n",
+    );
     workshop.run(
         "cd web; cp ../../aside/*.tgz .
          install='npm install --offline --no-audit --no-fund --silent --cache ../../aside/cache'
@@ -108,7 +123,10 @@ fn cargo_builds_and_builds_again() {
     let workshop = Workshop::new();
     let manifest = "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
     put(&workshop.scene.agent("app/Cargo.toml"), manifest);
-    put(&workshop.scene.agent("app/src/main.rs"), "fn main() {\n    println!(\"{}\", 6 * 7);\n}\n");
+    put(
+        &workshop.scene.agent("app/src/main.rs"),
+        "fn main() {\n    println!(\"{}\", 6 * 7);\n}\n",
+    );
     let cargo = env!("CARGO");
     workshop.run(&format!(
         "cd app; export CARGO_INCREMENTAL=1
@@ -140,19 +158,35 @@ fn wheel(aside: &Path) {
     put(&aside.join("wheel/own-1.0.dist-info/METADATA"), about);
     let kind = "Wheel-Version: 1.0\nGenerator: own\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
     put(&aside.join("wheel/own-1.0.dist-info/WHEEL"), kind);
-    let files =
-        ["own/__init__.py", "own/credentials.py", "own-1.0.dist-info/METADATA", "own-1.0.dist-info/WHEEL"];
+    let files = [
+        "own/__init__.py",
+        "own/credentials.py",
+        "own-1.0.dist-info/METADATA",
+        "own-1.0.dist-info/WHEEL",
+    ];
     let record: String = files.iter().map(|file| format!("{file},,\n")).collect();
-    put(&aside.join("wheel/own-1.0.dist-info/RECORD"), &(record + "own-1.0.dist-info/RECORD,,\n"));
-    sh(&aside.join("wheel"), "python3 -m zipfile -c ../own-1.0-py3-none-any.whl own own-1.0.dist-info");
+    put(
+        &aside.join("wheel/own-1.0.dist-info/RECORD"),
+        &(record + "own-1.0.dist-info/RECORD,,\n"),
+    );
+    sh(
+        &aside.join("wheel"),
+        "python3 -m zipfile -c ../own-1.0-py3-none-any.whl own own-1.0.dist-info",
+    );
 }
 
 #[test]
 fn a_directory_with_hundreds_of_files_moves_in_one_step() {
     let workshop = Workshop::new();
     let top = &workshop.scene.agent.dir;
-    sh(top, "mkdir -p build/node_modules/a; cd build/node_modules/a; touch $(seq 500); ln -s 1 one");
+    sh(
+        top,
+        "mkdir -p build/node_modules/a; cd build/node_modules/a; touch $(seq 500); ln -s 1 one",
+    );
     let before = fs::metadata(top.join("build/node_modules/a")).unwrap().ino();
     workshop.run("mv build out; mv out/node_modules/a out/node_modules/b; mkdir deep; mv out deep/out");
-    assert_eq!(fs::metadata(top.join("deep/out/node_modules/b")).unwrap().ino(), before);
+    assert_eq!(
+        fs::metadata(top.join("deep/out/node_modules/b")).unwrap().ino(),
+        before
+    );
 }

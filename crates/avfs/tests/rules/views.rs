@@ -1,4 +1,4 @@
-//! One vault seen by its owner and by two agents at the same time, each through rules of his own.
+//! One vault seen by its owner and by two agents at the same time, each through its own rules.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -35,10 +35,22 @@ impl Three {
             "--rule",
             "/secret/**=none",
         ];
-        let second = ["--principal", "second", "--rule", "/a/**=view", "--rule", "/b/**=append"];
+        let second = [
+            "--principal",
+            "second",
+            "--rule",
+            "/a/**=view",
+            "--rule",
+            "/b/**=append",
+        ];
         let first = ground.mount_with("work", "first", &first);
         let second = ground.mount_with("work", "second", &second);
-        Three { ground, host, first, second }
+        Three {
+            ground,
+            host,
+            first,
+            second,
+        }
     }
 }
 
@@ -55,7 +67,12 @@ fn each_sees_and_does_what_his_rules_allow() {
     let read = |name: &'static str| move |mount: &Mount| fs::read(mount.path(name)).map(drop);
     let make = |name: &'static str| move |mount: &Mount| File::create(mount.path(name)).map(drop);
     let add = |name: &'static str| {
-        move |mount: &Mount| OpenOptions::new().append(true).open(mount.path(name))?.write_all(b"+")
+        move |mount: &Mount| {
+            OpenOptions::new()
+                .append(true)
+                .open(mount.path(name))?
+                .write_all(b"+")
+        }
     };
     assert_eq!(errnos(&read("a/one")), [fine, fine, denied]);
     assert_eq!(errnos(&read("b/log")), [fine, fine, fine]);
@@ -85,7 +102,9 @@ fn what_one_does_the_others_see_as_far_as_they_may() {
     });
     fs::remove_file(three.host.path("b/new")).unwrap();
     soon("it is gone for the first", || !three.first.path("b/new").exists());
-    soon("it is gone for the second", || !three.second.path("b/new").exists());
+    soon("it is gone for the second", || {
+        !three.second.path("b/new").exists()
+    });
     put(&three.host.path("secret/other"), "hidden");
     assert!(!three.first.path("secret").exists() && !three.second.path("secret").exists());
     three.ground.avfs_given(&["write", "/a/two"], b"by a command");
@@ -97,14 +116,20 @@ fn what_one_does_the_others_see_as_far_as_they_may() {
 #[test]
 fn a_held_file_obeys_where_its_owner_has_moved_it() {
     let three = Three::new();
-    let held = OpenOptions::new().read(true).write(true).open(three.first.path("a/one")).unwrap();
+    let held = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(three.first.path("a/one"))
+        .unwrap();
     let directory = File::open(three.first.path("a")).unwrap();
     held.write_at(b"T", 0).unwrap();
     fs::rename(three.host.path("a/one"), three.host.path("b/one")).unwrap();
     assert_eq!(errno_of(held.write_at(b"U", 0)), Some(Errno::ACCESS));
     held.read_at(&mut [0; 4], 0).unwrap();
     fs::rename(three.host.path("b/one"), three.host.path("secret/one")).unwrap();
-    soon("what was read is forgotten", || errno_of(held.read_at(&mut [0; 4], 0)) == Some(Errno::ACCESS));
+    soon("what was read is forgotten", || {
+        errno_of(held.read_at(&mut [0; 4], 0)) == Some(Errno::ACCESS)
+    });
     fs::rename(three.host.path("a"), three.host.path("secret/a")).unwrap();
     let made = rustix::fs::openat(
         &directory,

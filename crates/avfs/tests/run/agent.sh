@@ -28,14 +28,13 @@ terminal() {
     echo "ready $(stty size) $(tty)"
     line=
     while [ "$line" != quit ]; do
-        # What came before the time was up is the beginning of a line.
-        if read -r -t 0.1 part; then
-            line+=$part
-            echo "heard $line"
-            [ "$line" = quit ] || line=
-        else
-            line+=$part
-        fi
+        # `read` with a time limit would abandon a trap that runs when the time is up.
+        until read -r -t 0; do
+            sleep 0.1 &
+            wait $!
+        done
+        read -r line
+        echo "heard $line"
     done
     exit 4
 }

@@ -1,11 +1,13 @@
-//! What of the home is shared, and how.
+//! Which parts of the home are shared, and how.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
 
+use crate::pane::PATIENCE;
 use crate::project::{Project, good};
 
-/// What the agent sees and may do, whoever runs it.
+/// What the agent sees and may do, for any user.
 const EXPECTED: &str = "{\"runs\":1}
 stale
 2
@@ -42,8 +44,12 @@ fn check(project: &Project, output: &str) {
     ] {
         assert!(!project.home().join(absent).exists(), "{absent}");
     }
-    let runs = fs::read_dir(project.store().join("runs")).unwrap();
-    assert_eq!(runs.count(), 0, "nothing is left of a run");
+    // The front does not wait for removals.
+    let start = Instant::now();
+    while fs::read_dir(project.store().join("runs")).unwrap().count() > 0 {
+        assert!(start.elapsed() < PATIENCE, "something is left of a run");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -59,7 +65,11 @@ fn an_agent_keeps_its_state_and_cannot_touch_its_settings() {
 fn an_ordinary_users_agent_does_so_too() {
     let project = Project::new();
     let output = project.avfs_as_nobody(&project.root(), &["run", "--", "agent", "state"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let shown = String::from_utf8(output.stdout).unwrap();
     check(&project, &shown.replace("avfs\n", ""));
 }
@@ -71,17 +81,27 @@ fn what_the_user_changes_meanwhile_is_seen_at_once() {
     let script = "echo ready; until [ -e ~/.agent/sessions/news ]; do :; done; cat ~/.agent/sessions/news ~/.agent/token";
     fs::create_dir(project.home().join(".agent/sessions")).unwrap();
     let mut run = project.avfs(&["run", "--profile", "agent", "--", "bash", "-c", script]);
-    let mut run =
-        run.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut run = run
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     let mut output = std::io::BufReader::new(run.stdout.take().unwrap());
     let mut first = String::new();
     std::io::BufRead::read_line(&mut output, &mut first).unwrap();
     assert_eq!(first, "ready\n");
     fs::write(project.home().join(".agent/token.new"), "rotated\n").unwrap();
-    fs::rename(project.home().join(".agent/token.new"), project.home().join(".agent/token")).unwrap();
+    fs::rename(
+        project.home().join(".agent/token.new"),
+        project.home().join(".agent/token"),
+    )
+    .unwrap();
     fs::write(project.home().join(".agent/sessions/.news"), "news\n").unwrap();
-    fs::rename(project.home().join(".agent/sessions/.news"), project.home().join(".agent/sessions/news"))
-        .unwrap();
+    fs::rename(
+        project.home().join(".agent/sessions/.news"),
+        project.home().join(".agent/sessions/news"),
+    )
+    .unwrap();
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
     assert_eq!(rest, "news\nrotated\n");
@@ -99,11 +119,17 @@ fn settings_that_an_agent_insists_on_writing_are_a_copy() {
         let words = ["run", "--profile", "agent", "--", "bash", "-c", script];
         let output = project.avfs(&words).output().unwrap();
         assert!(output.status.success());
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let (shown, said) = run(script);
     assert_eq!(shown, "nothing\nthis\n");
-    assert!(said.contains("changed for this run only: ~/.agent/trust\n"), "{said}");
+    assert!(
+        said.contains("changed for this run only: ~/.agent/trust\n"),
+        "{said}"
+    );
     let (shown, said) = run("cat ~/.agent/trust");
     assert_eq!(shown, "nothing\n");
     assert!(!said.contains("for this run only"), "{said}");
@@ -121,11 +147,39 @@ fn a_program_is_found_where_the_callers_path_says_and_a_missing_one_is_named() {
         fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let path = format!("{}:/usr/bin:/bin", version("v20.1.0").display());
-    assert_eq!(good(project.avfs(&["run", "--", "tool"]).env("PATH", &path)), "v20.1.0\n");
+    assert_eq!(
+        good(project.avfs(&["run", "--", "tool"]).env("PATH", &path)),
+        "v20.1.0\n"
+    );
     let missing = project.avfs(&["run", "--", "no-such-tool"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(127));
     let said = String::from_utf8(missing.stderr).unwrap();
-    assert!(said.contains("avfs: no-such-tool: not found in the sandbox\n"), "{said}");
+    assert!(
+        said.contains("avfs: no-such-tool: not found in the sandbox\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_missing_program_that_the_project_has_itself_is_pointed_out_as_it_is_typed() {
+    let project = Project::new();
+    let programs = project.root().join(".venv/bin");
+    fs::create_dir_all(&programs).unwrap();
+    fs::write(programs.join("tool"), "#!/bin/sh\necho it runs\n").unwrap();
+    fs::set_permissions(programs.join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(programs.join("notes"), "no program").unwrap();
+    let said = |name: &str| {
+        let run = project.avfs(&["run", "--", name, "-q"]).output().unwrap();
+        assert_eq!(run.status.code(), Some(127));
+        String::from_utf8(run.stderr).unwrap()
+    };
+    let hint = "PATH does not name: avfs run -- .venv/bin/tool -q\n";
+    assert!(said("tool").contains(hint), "{}", said("tool"));
+    assert!(!said("notes").contains("avfs run -- "), "{}", said("notes"));
+    assert_eq!(
+        good(&mut project.avfs(&["run", "--", ".venv/bin/tool"])),
+        "it runs\n"
+    );
 }
 
 #[test]
@@ -138,7 +192,10 @@ fn profiles_are_listed_shown_and_checked() {
     assert!(good(&mut project.avfs(&["profiles", "show", "agent"])).contains("127.0.0.2"));
     let file = good(&mut project.avfs(&["profiles", "edit-path", "mine"]));
     fs::write(file.trim_end(), "\nstat = []\n").unwrap();
-    let output = project.avfs(&["run", "--profile", "mine", "--", "true"]).output().unwrap();
+    let output = project
+        .avfs(&["run", "--profile", "mine", "--", "true"])
+        .output()
+        .unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("mine.toml:2:1: unknown key 'stat'"), "{error}");
     assert!(error.contains("did you mean 'state'?"), "{error}");
@@ -146,14 +203,22 @@ fn profiles_are_listed_shown_and_checked() {
     // Programs that have nothing to do with it run.
     let output = project.avfs(&["run", "--", "true"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && said.contains("profile 'mine' is not used: "), "{said}");
+    assert!(
+        output.status.success() && said.contains("profile 'mine' is not used: "),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_profile_is_changed_in_an_editor_and_a_mistake_is_never_taken() {
     let project = Project::new();
     let edit = |name: &str, script: &str| {
-        project.avfs(&["profiles", "edit", name]).env("EDITOR", script).env_remove("VISUAL").output().unwrap()
+        project
+            .avfs(&["profiles", "edit", name])
+            .env("EDITOR", script)
+            .env_remove("VISUAL")
+            .output()
+            .unwrap()
     };
     let claude = || good(&mut project.avfs(&["profiles", "show", "claude"]));
     let before = claude();
@@ -164,26 +229,47 @@ fn a_profile_is_changed_in_an_editor_and_a_mistake_is_never_taken() {
     let broken = edit("claude", "echo 'sate = []' >>");
     let error = String::from_utf8(broken.stderr).unwrap();
     assert_eq!(broken.status.code(), Some(2), "{error}");
-    assert!(error.contains("claude.toml:") && error.contains("unknown key 'sate'"), "{error}");
+    assert!(
+        error.contains("claude.toml:") && error.contains("unknown key 'sate'"),
+        "{error}"
+    );
     assert_eq!(claude(), before, "it is not taken");
-    // It goes on with the text.
+    // Editing continues with the text.
     let mended = edit("claude", "sed -i 's/^sate.*/# mine/'");
-    assert!(mended.status.success(), "{}", String::from_utf8_lossy(&mended.stderr));
+    assert!(
+        mended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&mended.stderr)
+    );
     assert_eq!(claude(), format!("{before}# mine\n"));
-    assert_eq!(good(&mut project.avfs(&["profiles", "show", "claude", "--built-in"])), before);
+    assert_eq!(
+        good(&mut project.avfs(&["profiles", "show", "claude", "--built-in"])),
+        before
+    );
 
     let made = edit("new", "sed -i 's/hosts = .*/hosts = [\"a.example\"]/'");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     assert!(good(&mut project.avfs(&["profiles", "show", "new"])).contains("commands = [\"new\"]"));
     good(&mut project.avfs(&["profiles", "reset", "claude"]));
     assert_eq!(claude(), before);
-    assert_eq!(project.avfs(&["profiles", "reset", "claude"]).output().unwrap().status.code(), Some(1));
+    assert_eq!(
+        project
+            .avfs(&["profiles", "reset", "claude"])
+            .output()
+            .unwrap()
+            .status
+            .code(),
+        Some(1)
+    );
 
     // A shell empties the file before it is read.
     let script =
         "$AVFS profiles show codex > \"$($AVFS profiles edit-path codex)\"; $AVFS profiles show codex";
     let mut again = std::process::Command::new("sh");
-    again.args(["-c", script]).env("AVFS", project.program()).env("HOME", project.home());
+    again
+        .args(["-c", script])
+        .env("AVFS", project.program())
+        .env("HOME", project.home());
     let printed = good(&mut again);
     assert!(printed.contains("OpenAI Codex CLI"), "{printed}");
 }

@@ -16,7 +16,7 @@ fn object(project: &Project, words: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// How many projects, tasks and vaults there are.
+/// The numbers of projects, tasks and vaults.
 fn made(project: &Project) -> [usize; 3] {
     let count = |words: &[&str], list: &str| object(project, words)[list].as_array().unwrap().len();
     [
@@ -48,7 +48,10 @@ fn a_run_that_cannot_begin_leaves_no_project_vault_or_task() {
         assert_eq!(made(&project), [0, 0, 0], "{words:?}");
     }
     let body = object(&project, &["run", "--", "no-such-program"]);
-    assert_eq!((&body["exit_code"], &body["discarded"]), (&127.into(), &true.into()));
+    assert_eq!(
+        (&body["exit_code"], &body["discarded"]),
+        (&127.into(), &true.into())
+    );
     // Where there is a project already, it stays.
     run(&project, &["--name", "kept", "--", "true"]);
     run(&project, &["--", "no-such-program"]);
@@ -60,13 +63,18 @@ fn a_directory_that_cannot_be_a_project_is_refused_before_it_is_looked_at() {
     let project = Project::new();
     let home = project.home();
     for (place, why) in [
-        (Path::new("/var/tmp"), "the sandbox has something of its own there"),
+        (
+            Path::new("/var/tmp"),
+            "the sandbox has something of its own there",
+        ),
         (Path::new("/"), "it is the root of the system"),
         (&*home, "your whole home is in it"),
     ] {
         let said = |words: &[&str]| {
             let output = project.avfs(words).current_dir(place).output().unwrap();
-            let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+            let text = [output.stdout, output.stderr]
+                .map(|text| String::from_utf8(text).unwrap())
+                .concat();
             (output.status.code(), text)
         };
         let (status, text) = said(&["run", "--", "true"]);
@@ -78,7 +86,10 @@ fn a_directory_that_cannot_be_a_project_is_refused_before_it_is_looked_at() {
         );
         for words in ["status", "tasks"] {
             let (_, text) = said(&[words]);
-            assert!(text.contains(why) && text.contains("a project is a directory below"), "{text}");
+            assert!(
+                text.contains(why) && text.contains("a project is a directory below"),
+                "{text}"
+            );
             assert!(!text.contains("avfs run"), "{text}");
         }
     }
@@ -90,7 +101,10 @@ fn a_task_in_which_nothing_changed_is_gone_unless_it_was_named() {
     let project = Project::new();
     let output = run(&project, &["--", "cat", "work.txt"]);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("task task-1: nothing changed, so it is gone\n"), "{said}");
+    assert!(
+        said.contains("task task-1: nothing changed, so it is gone\n"),
+        "{said}"
+    );
     assert_eq!(made(&project), [1, 0, 1]);
     run(&project, &["--", "sh", "-c", "echo >>work.txt"]);
     run(&project, &["--name", "named", "--", "true"]);
@@ -104,9 +118,13 @@ fn a_task_in_which_nothing_changed_is_gone_unless_it_was_named() {
 #[test]
 fn looking_at_a_setup_makes_no_project() {
     let project = Project::new();
-    std::fs::write(project.root().join("avfs.toml"), "[setup]\ncommands = [\"true\"]\n").unwrap();
-    assert_eq!(object(&project, &["setup", "show"])["allowed"], false);
+    std::fs::write(
+        project.root().join("avfs.toml"),
+        "[setup]\ncommands = [\"true\"]\n",
+    )
+    .unwrap();
+    assert_eq!(object(&project, &["project", "setup", "show"])["allowed"], false);
     assert_eq!(made(&project), [0, 0, 0]);
-    good(&mut project.avfs(&["setup", "allow", "--yes"]));
-    assert_eq!(object(&project, &["setup", "show"])["allowed"], true);
+    good(&mut project.avfs(&["project", "setup", "allow", "--yes"]));
+    assert_eq!(object(&project, &["project", "setup", "show"])["allowed"], true);
 }

@@ -1,7 +1,7 @@
 //! `avfs run` as a user meets it: an agent in a terminal that tmux plays, on a project, with a home.
 //!
-//! The agent is a script that does what agents do: it replaces its files by rename, refreshes a token, speaks HTTPS,
-//! is resized, interrupted, stopped and goes on. Needs `/dev/fuse`, bubblewrap, tmux and root.
+//! The agent is a script that does what agents do: it replaces its files by rename, refreshes a token, speaks
+//! HTTPS, is resized, interrupted, stopped and continued. Needs `/dev/fuse`, bubblewrap, tmux and root.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod caches;

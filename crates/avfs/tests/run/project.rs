@@ -10,12 +10,12 @@ use rustix::fs::FlockOperation;
 /// The user `nobody`: `fusermount3` serves only users that have a name.
 const NOBODY: u32 = 65_534;
 
-/// How `setpriv` becomes that user.
+/// The options with which `setpriv` becomes that user.
 pub const AS_NOBODY: &str = "--reuid 65534 --regid 65534 --clear-groups --";
 
 const AGENT: &str = include_str!("agent.sh");
 
-/// What the user says about the agent.
+/// The user's profile of the agent.
 const PROFILE: &str = "
 about = 'an agent of the tests'
 commands = ['agent']
@@ -32,7 +32,9 @@ pub struct Project {
 
 impl Project {
     pub fn new() -> Project {
-        let project = Project { place: tempfile::tempdir().unwrap() };
+        let project = Project {
+            place: tempfile::tempdir().unwrap(),
+        };
         for (name, text) in [
             (".config/agentvfs/profiles/agent.toml", PROFILE),
             (".gitconfig", "[user]\n\tname = Ada\n\temail = ada@example.com\n"),
@@ -61,7 +63,7 @@ impl Project {
         self.home().join("web")
     }
 
-    /// Where `avfs` keeps everything, unless it is told another place.
+    /// The default directory of the store.
     pub fn store(&self) -> PathBuf {
         self.home().join(".local/share/agentvfs")
     }
@@ -81,7 +83,10 @@ impl Project {
         let _fuse = FuseForAll::new();
         let mut setpriv = Command::new("setpriv");
         setpriv.args(AS_NOBODY.split(' ')).arg(self.give_away());
-        self.in_project(setpriv, words).current_dir(directory).output().unwrap()
+        self.in_project(setpriv, words)
+            .current_dir(directory)
+            .output()
+            .unwrap()
     }
 
     /// The first time, root hands everything over, with the program.
@@ -100,9 +105,16 @@ impl Project {
     }
 
     pub fn in_project(&self, mut command: Command, words: &[&str]) -> Command {
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.home().join("bin").display());
+        let path = format!(
+            "{}:/usr/local/bin:/usr/bin:/bin",
+            self.home().join("bin").display()
+        );
         command.args(words).current_dir(self.root());
-        command.env_clear().env("HOME", self.home()).env("PATH", path).env("MY_SECRET", "no");
+        command
+            .env_clear()
+            .env("HOME", self.home())
+            .env("PATH", path)
+            .env("MY_SECRET", "no");
         command
     }
 
@@ -122,7 +134,11 @@ impl Project {
 
     pub fn line_of(&self, program: &Path, act: &str) -> String {
         let programs = self.home().join("bin");
-        format!("PATH={}:$PATH {} run -- agent {act}", programs.display(), program.display())
+        format!(
+            "PATH={}:$PATH {} run -- agent {act}",
+            programs.display(),
+            program.display()
+        )
     }
 }
 
@@ -151,13 +167,24 @@ impl Drop for FuseForAll {
 fn give(path: &Path, user: u32) {
     lchown(path, Some(user), Some(user)).unwrap();
     if path.is_dir() && !path.is_symlink() {
-        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path(), user));
+        fs::read_dir(path)
+            .unwrap()
+            .for_each(|entry| give(&entry.unwrap().path(), user));
     }
 }
 
 #[track_caller]
 pub fn good(command: &mut Command) -> String {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    assert!(status.success(), "{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    assert!(
+        status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&stdout),
+        String::from_utf8_lossy(&stderr)
+    );
     String::from_utf8(stdout).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Output that nobody reads any more: programs meet a closed pipe, as they do outside.
+//! Output without a reader: programs get a closed pipe, as they do outside.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -9,14 +9,18 @@ use crate::project::{Project, good};
 /// Longer than anything takes on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a shell shows for a program that SIGPIPE has ended.
+/// The status that a shell shows for a program that SIGPIPE has ended.
 const BROKEN_PIPE: i32 = 128 + 13;
 
 /// Reads one line of the output and leaves; the status of the command then.
 #[track_caller]
 fn after_one_line(command: &mut Command) -> Option<i32> {
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     output.read_line(&mut String::new()).unwrap();
     drop(output);
@@ -47,11 +51,28 @@ const SLOW: &str = "while echo tick; do sleep 0.2; done";
 #[test]
 fn a_run_ends_with_the_reader_of_its_output() {
     let project = Project::new();
-    assert_eq!(after_one_line(&mut project.avfs(&["run", "--", "yes"])), Some(BROKEN_PIPE));
-    assert_eq!(after_one_line(&mut project.avfs(&["run", "--", "sh", "-c", SLOW])), Some(BROKEN_PIPE));
-    let own = ["run", "--name", "own", "--", "sh", "-c", "yes; echo kept >work.txt; exit 3"];
+    assert_eq!(
+        after_one_line(&mut project.avfs(&["run", "--", "yes"])),
+        Some(BROKEN_PIPE)
+    );
+    assert_eq!(
+        after_one_line(&mut project.avfs(&["run", "--", "sh", "-c", SLOW])),
+        Some(BROKEN_PIPE)
+    );
+    let own = [
+        "run",
+        "--name",
+        "own",
+        "--",
+        "sh",
+        "-c",
+        "yes; echo kept >work.txt; exit 3",
+    ];
     assert_eq!(after_one_line(&mut project.avfs(&own)), Some(3));
-    assert_eq!(good(&mut project.avfs(&["cat", "work.txt", "--vault", "web/own"])), "kept\n");
+    assert_eq!(
+        good(&mut project.avfs(&["cat", "work.txt", "--vault", "web/own"])),
+        "kept\n"
+    );
 }
 
 #[test]
@@ -85,10 +106,17 @@ fn a_command_of_a_session_ends_with_the_reader_of_its_output() {
 fn without_a_reader_of_its_object_a_run_ends_too() {
     let project = Project::new();
     good(&mut project.avfs(&["vault", "create", "box"]));
-    for words in [&["run", "--json", "--", "yes"][..], &["exec", "--json", "--vault", "box", "--", "yes"]] {
+    for words in [
+        &["run", "--json", "--", "yes"][..],
+        &["exec", "--json", "--vault", "box", "--", "yes"],
+    ] {
         let mut command = project.avfs(words);
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         drop(child.stdout.take());
         assert_eq!(await_status(child), Some(BROKEN_PIPE), "{words:?}");
     }

@@ -1,4 +1,4 @@
-//! What a project gives to each new task.
+//! The set-up that a project gives to each new task.
 
 use std::fs;
 
@@ -28,14 +28,20 @@ fn a_setup_is_carried_out_once_it_is_allowed_and_is_no_change_of_the_task() {
     let project = project();
     let script = "cat made .env config/dev.key 2>&1; for file in .env config/dev.key; do echo >>$file; done 2>&1 | wc -l";
     let run = |name: &str| {
-        let output = project.avfs(&["run", "--name", name, "--", "sh", "-c", script]).output().unwrap();
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        let output = project
+            .avfs(&["run", "--name", name, "--", "sh", "-c", script])
+            .output()
+            .unwrap();
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let (shown, said) = run("before");
     assert!(said.contains("a [setup] that you have not allowed"), "{said}");
     assert_eq!(shown.matches("No such file").count(), 3, "{shown}");
 
-    good(&mut project.avfs(&["setup", "allow", "--yes"]));
+    good(&mut project.avfs(&["project", "setup", "allow", "--yes"]));
     let (shown, said) = run("after");
     assert_eq!(shown, "SECRET=1\n2\nSECRET=1\nkey\n2\n", "{said}");
     assert!(said.contains("nothing changed"), "{said}");

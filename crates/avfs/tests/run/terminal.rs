@@ -51,7 +51,11 @@ fn check_terminal(project: &Project, shell: &str, line: &str) {
     pane.wait_for("status-4");
     let state = |name: &str| {
         pane.wait_until("the state of the terminal", |_| {
-            project.home().join(name).metadata().is_ok_and(|file| file.len() > 0)
+            project
+                .home()
+                .join(name)
+                .metadata()
+                .is_ok_and(|file| file.len() > 0)
         });
         let text = project.read(name);
         text.split_once('\n').unwrap().1.to_owned()
@@ -72,16 +76,25 @@ fn a_shell_inside_has_jobs_and_works_on_a_fork() {
     pane.write("kill -9 %1; wait %1; pwd; echo inside >work.txt; exit 3; exit 3\n");
     pane.wait_for(&project.root().display().to_string());
     let screen = pane.wait_for("ended with 3");
-    assert!(screen.contains("modified  work.txt") && screen.contains("avfs apply"), "{screen}");
-    assert_eq!(fs::read_to_string(project.root().join("work.txt")).unwrap(), "as it was\n");
+    assert!(
+        screen.contains("modified  work.txt") && screen.contains("avfs apply"),
+        "{screen}"
+    );
+    assert_eq!(
+        fs::read_to_string(project.root().join("work.txt")).unwrap(),
+        "as it was\n"
+    );
 }
 
 #[test]
-fn a_terminal_is_as_before_when_the_run_is_told_to_end() {
+fn terminal_is_restored_when_the_run_is_stopped() {
     let project = Project::new();
     let pane = Pane::shell(&project, "exec bash --norc", 100, 30);
     pane.write("stty -a >../before\n");
-    pane.write(&format!("bash -c 'echo pid-$$-; exec env {}'\n", project.line("terminal")));
+    pane.write(&format!(
+        "bash -c 'echo pid-$$-; exec env {}'\n",
+        project.line("terminal")
+    ));
     let screen = pane.wait_for("ready 30 100");
     let number = |line: &str| line.strip_prefix("pid-")?.strip_suffix('-')?.parse().ok();
     let front = screen.lines().find_map(number).and_then(Pid::from_raw).unwrap();

@@ -1,4 +1,4 @@
-//! What becomes of files that nobody in a task has read: moved, removed, replaced, and changed by the user meanwhile.
+//! Files that have not been read in a task: moved, removed, replaced, and changed by the user meanwhile.
 
 use std::fs;
 
@@ -60,7 +60,11 @@ fn moved_files_and_directories_are_applied_again_after_an_undo() {
 #[test]
 fn removed_and_replaced_files_are_applied_again_after_an_undo() {
     let project = project();
-    run(&project, "remove", "rm b; rm -r d; echo new >d; echo other >c; mv c a");
+    run(
+        &project,
+        "remove",
+        "rm b; rm -r d; echo new >d; echo other >c; mv c a",
+    );
     apply_undo_apply(&project);
     assert_eq!(read(&project, "d").as_deref(), Some("new\n"));
     assert_eq!(read(&project, "a").as_deref(), Some("other\n"));
@@ -84,7 +88,10 @@ fn a_file_that_the_user_changed_in_a_directory_that_was_moved_unread_is_a_confli
     fs::write(project.root().join("d/x"), "mine\n").unwrap();
     let output = project.avfs(&["apply", "--yes"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("/d/x (changed here, removed in the task)"), "{said}");
+    assert!(
+        said.contains(": d/x (changed here, removed in the task)"),
+        "{said}"
+    );
     assert_eq!(state(&project), "unmerged");
     assert_eq!(read(&project, "d/x").as_deref(), Some("mine\n"));
 }
@@ -94,16 +101,22 @@ fn a_file_that_the_user_removed_is_no_change_of_a_task_that_looked_for_it() {
     let project = project();
     run(&project, "more", "echo 2 >two");
     fs::remove_file(project.root().join("b")).unwrap();
-    let missing = project.avfs(&["run", "--task", "more", "--", "cat", "b"]).output().unwrap();
+    let missing = project
+        .avfs(&["run", "--task", "more", "--", "cat", "b"])
+        .output()
+        .unwrap();
     assert_eq!(missing.status.code(), Some(1));
     avfs(&project, "apply --yes");
     assert_eq!(read(&project, "two").as_deref(), Some("2\n"));
     assert_eq!(read(&project, "b"), None);
-    // In another project, nobody has looked for a file of that name.
+    // In another project, a file of that name has not been looked up.
     let other = project.home().join("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("b"), "b\n").unwrap();
-    for words in [&["run", "--name", "gone", "--", "rm", "b"][..], &["apply", "--yes"]] {
+    for words in [
+        &["run", "--name", "gone", "--", "rm", "b"][..],
+        &["apply", "--yes"],
+    ] {
         good(project.avfs(words).current_dir(&other));
     }
     assert!(!other.join("b").exists());
@@ -114,7 +127,11 @@ fn work_in_a_repository_that_no_branch_shows_keeps_a_task() {
     let project = project();
     let sh = |script: &str| {
         let mut sh = std::process::Command::new("sh");
-        good(sh.args(["-euc", script]).current_dir(project.root()).env("HOME", project.home()));
+        good(
+            sh.args(["-euc", script])
+                .current_dir(project.root())
+                .env("HOME", project.home()),
+        );
     };
     sh("git init -q -b main; git add -A; git commit -q -m first");
     for script in [
@@ -123,13 +140,16 @@ fn work_in_a_repository_that_no_branch_shows_keeps_a_task() {
         "echo w >w; echo w >>.git/info/exclude",
         "echo w >w; git add w; rm w",
     ] {
-        let output = project.avfs(&["run", "--", "bash", "-c", script]).output().unwrap();
+        let output = project
+            .avfs(&["run", "--", "bash", "-c", script])
+            .output()
+            .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!said.contains("so it is gone"), "{script}: {said}");
         assert_eq!(state(&project), "unmerged", "{script}");
         avfs(&project, "discard --yes");
     }
-    // Looking is no work.
+    // Reading does not count as work.
     let output = project.avfs(&["run", "--", "git", "status"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("nothing changed, so it is gone"), "{said}");
@@ -141,18 +161,55 @@ fn a_task_whose_directory_is_gone_hides_no_other() {
     run(&project, "here", "echo 1 >>a");
     let other = project.home().join("other");
     fs::create_dir(&other).unwrap();
-    good(project.avfs(&["run", "--name", "gone", "--", "touch", "f"]).current_dir(&other));
+    good(
+        project
+            .avfs(&["run", "--name", "gone", "--", "touch", "f"])
+            .current_dir(&other),
+    );
     fs::remove_dir_all(&other).unwrap();
     let listed = avfs(&project, "tasks --all");
-    assert!(listed.contains("here ") && listed.contains("other/gone"), "{listed}");
-    assert!(listed.contains(&format!("opening {}: No such file", other.display())), "{listed}");
+    assert!(
+        listed.contains("here ") && listed.contains("other/gone"),
+        "{listed}"
+    );
+    assert!(
+        listed.contains(&format!("its directory {} is missing", other.display())),
+        "{listed}"
+    );
+}
+
+#[test]
+fn an_undo_names_the_command_of_a_run() {
+    let project = project();
+    run(&project, "work", "echo more >>a");
+    let told = |line: &str| {
+        let output = project
+            .avfs(&line.split(' ').collect::<Vec<_>>())
+            .output()
+            .unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let undone = told("undo --vault work");
+    assert!(
+        undone.starts_with("undid the run `bash -c echo more >>a` of 20"),
+        "{undone}"
+    );
+    assert!(undone.contains(" in vault 'web/work' (1 file)\n"), "{undone}");
+    let redone = told("redo --vault work");
+    assert_eq!(
+        redone,
+        "redid the run `bash -c echo more >>a` in vault 'web/work' (1 file)\n"
+    );
 }
 
 #[test]
 fn nothing_is_thrown_away_unasked_that_is_not_in_the_directory() {
     let project = project();
     let refused = |line: &str, reason: &str| {
-        let output = project.avfs(&line.split(' ').collect::<Vec<_>>()).output().unwrap();
+        let output = project
+            .avfs(&line.split(' ').collect::<Vec<_>>())
+            .output()
+            .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(reason), "{said}");
@@ -161,7 +218,10 @@ fn nothing_is_thrown_away_unasked_that_is_not_in_the_directory() {
     refused("discard work", "its work was not applied");
     avfs(&project, "apply --yes");
     fs::write(project.root().join("a"), "a\n").unwrap();
-    refused("discard work", "its work was applied, and is no longer in the directory");
+    refused(
+        "discard work",
+        "its work was applied, and is no longer in the directory",
+    );
     assert_eq!(avfs(&project, "prune --tasks --yes"), "");
     avfs(&project, "apply --yes");
     avfs(&project, "undo");

@@ -19,7 +19,11 @@ const TOOL: &str =
 fn with_environment() -> Project {
     let project = Project::new();
     let root = project.root();
-    good(Command::new("/usr/bin/python3").args(["-m", "venv", "--without-pip", ".venv"]).current_dir(&root));
+    good(
+        Command::new("/usr/bin/python3")
+            .args(["-m", "venv", "--without-pip", ".venv"])
+            .current_dir(&root),
+    );
     let shebang = format!("#!{}\n", root.join(".venv/bin/python").display());
     fs::write(root.join(".venv/bin/tool"), shebang + TOOL).unwrap();
     good(Command::new("chmod").arg("755").arg(root.join(".venv/bin/tool")));
@@ -31,7 +35,10 @@ fn contents(directory: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         let (path, kind) = (entry.path(), entry.file_type().unwrap());
         let bytes = match () {
-            () if kind.is_symlink() => fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+            () if kind.is_symlink() => fs::read_link(&path)
+                .unwrap()
+                .into_os_string()
+                .into_encoded_bytes(),
             () if kind.is_dir() => Vec::new(),
             () => fs::read(&path).unwrap(),
         };
@@ -61,19 +68,30 @@ impl Elsewhere {
             mount --bind \"$1/passwd\" /etc/passwd && echo ready && read -r _"
         );
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", &script, "sh"]).arg(project.home());
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        command
+            .args(["--mount", "sh", "-c", &script, "sh"])
+            .arg(project.home());
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(process.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert_eq!(line, "ready\n");
-        Elsewhere { process, _fuse: FuseForAll::new() }
+        Elsewhere {
+            process,
+            _fuse: FuseForAll::new(),
+        }
     }
 
     pub fn avfs(&self, project: &Project, words: &[&str]) -> Output {
         let user = ORDINARY.to_string();
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.process.id()));
-        // `nsenter` goes to the root.
+        // `nsenter` changes the directory to the root.
         command.args(["env", "-C"]).arg(project.root()).arg("setpriv");
         command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"]);
         command.arg(project.program_for(ORDINARY));
@@ -91,7 +109,12 @@ impl Drop for Elsewhere {
 #[track_caller]
 fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
     text(&output.stdout)
 }
 
@@ -108,28 +131,54 @@ fn absolute_paths_in_a_workspace_that_is_entered_lead_to_the_workspace() {
             None => project.avfs(words).output().unwrap(),
         };
         let root = project.root().display().to_string();
-        let inside = said(&avfs(&["workspace", "enter", "try", "--from", ".", "--", "sh", "-ec", WORK]));
+        let inside = said(&avfs(&[
+            "workspace",
+            "enter",
+            "try",
+            "--from",
+            ".",
+            "--",
+            "sh",
+            "-ec",
+            WORK,
+        ]));
         assert_eq!(inside, format!("{root}\n{user}\nby {root}/.venv/bin/python"));
-        assert!(all_of(&project) == before, "the directory is not as it was");
-        let again =
-            avfs(&["workspace", "enter", "try", "--", "sh", "-c", "cat work.txt .venv/installed; exit 3"]);
+        assert!(all_of(&project) == before, "the directory has changed");
+        let again = avfs(&[
+            "workspace",
+            "enter",
+            "try",
+            "--",
+            "sh",
+            "-c",
+            "cat work.txt .venv/installed; exit 3",
+        ]);
         assert_eq!(again.status.code(), Some(3), "{again:?}");
-        assert_eq!(again.stdout, format!("new\nby {root}/.venv/bin/python").into_bytes());
+        assert_eq!(
+            again.stdout,
+            format!("new\nby {root}/.venv/bin/python").into_bytes()
+        );
         said(&avfs(&["workspace", "stop", "try"]));
         assert!(said(&avfs(&["diff", "try"])).contains("modified  work.txt\n"));
-        assert!(all_of(&project) == before, "the directory is not as it was");
+        assert!(all_of(&project) == before, "the directory has changed");
     }
 }
 
 #[test]
 fn a_workspace_elsewhere_that_would_lead_back_is_refused_with_the_command_that_enters_it() {
     let project = with_environment();
-    let refused = project.avfs(&["workspace", "start", "try", "--from", "."]).output().unwrap();
+    let refused = project
+        .avfs(&["workspace", "start", "try", "--from", "."])
+        .output()
+        .unwrap();
     assert_eq!(refused.status.code(), Some(4));
     let told = String::from_utf8(refused.stderr).unwrap();
     assert!(told.contains(".venv is a Python environment"), "{told}");
     assert!(told.contains("`avfs workspace enter try --from .`"), "{told}");
-    assert!(good(&mut project.avfs(&["tasks", "--json"])).contains("\"tasks\":[]"), "nothing was made");
+    assert!(
+        good(&mut project.avfs(&["tasks", "--json"])).contains("\"tasks\":[]"),
+        "nothing was made"
+    );
     good(&mut project.avfs(&["workspace", "start", "try", "--from", ".", "--anyway"]));
     good(&mut project.avfs(&["workspace", "stop", "try"]));
 }
@@ -143,12 +192,66 @@ fn the_directory_is_out_of_reach_in_a_workspace() {
         "echo changed >work.txt; for words in 'apply try --yes' 'sync try' 'run -- true' 'workspace start two --from .'; do
             {avfs} $words >/dev/null 2>&1; echo $?; done; {avfs} checkpoint save inside"
     );
-    let inside = project.avfs(&["workspace", "enter", "try", "--from", ".", "--", "sh", "-c", &script]);
+    let inside = project.avfs(&[
+        "workspace",
+        "enter",
+        "try",
+        "--from",
+        ".",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
     assert_eq!(good(&mut { inside }), "4\n4\n4\n4\ninside\n");
-    assert!(all_of(&project) == before, "the directory is not as it was");
+    assert!(all_of(&project) == before, "the directory has changed");
     good(&mut project.avfs(&["workspace", "stop", "try"]));
     assert!(good(&mut project.avfs(&["tasks"])).contains("unmerged"));
     assert!(good(&mut project.avfs(&["checkpoint", "list", "--vault", "web/try"])).contains("inside"));
+}
+
+#[test]
+fn a_relative_program_is_looked_up_where_it_starts() {
+    let project = Project::new();
+    fs::create_dir(project.root().join("tools")).unwrap();
+    fs::write(project.root().join("tools/here"), "#!/bin/sh\npwd\n").unwrap();
+    good(
+        Command::new("chmod")
+            .arg("755")
+            .arg(project.root().join("tools/here")),
+    );
+    let enter = |words: &[&str]| {
+        let mut all = vec!["workspace", "enter", "w"];
+        all.extend(words);
+        project.avfs(&all).current_dir(project.home()).output().unwrap()
+    };
+    let root = project.root().display().to_string();
+    for missing in ["tools/none", "./none", &format!("{root}/none")] {
+        let refused = enter(&["--from", &root, "--", missing]);
+        let told = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(127), "{told}");
+        assert!(
+            told.contains(&format!("{missing} cannot be run: it does not exist")),
+            "{told}"
+        );
+    }
+    assert!(
+        good(&mut project.avfs(&["tasks", "--json"])).contains("\"tasks\":[]"),
+        "nothing was made"
+    );
+    let inside = said(&enter(&["--from", &root, "--", "tools/here"]));
+    assert_eq!(inside, format!("{root}\n"));
+    // A program that only the workspace has.
+    said(&enter(&["--", "cp", "tools/here", "tools/new"]));
+    assert_eq!(said(&enter(&["--", "./tools/new"])), format!("{root}\n"));
+    let again = enter(&["--from", &root, "--", "tools/here"]);
+    let told = String::from_utf8(again.stderr).unwrap();
+    assert_eq!(again.status.code(), Some(4), "{told}");
+    assert!(
+        told.contains("`avfs workspace enter w` goes on with it"),
+        "{told}"
+    );
+    good(&mut project.avfs(&["workspace", "stop", "w"]));
 }
 
 #[test]
@@ -157,7 +260,10 @@ fn a_workspace_that_is_mounted_in_another_namespace_only_is_not_entered() {
     let mut started = Command::new("unshare");
     started.args(["--mount"]).arg(project.program());
     good(&mut project.in_project(started, &["workspace", "start", "try", "--from", "."]));
-    let entered = project.avfs(&["workspace", "enter", "try", "--", "ls"]).output().unwrap();
+    let entered = project
+        .avfs(&["workspace", "enter", "try", "--", "ls"])
+        .output()
+        .unwrap();
     let told = String::from_utf8(entered.stderr).unwrap();
     assert_eq!(entered.status.code(), Some(8), "{told}");
     assert!(told.contains("another namespace of mounts"), "{told}");

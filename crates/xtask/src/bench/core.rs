@@ -1,4 +1,4 @@
-//! The cost of vaults by their size: what must not grow, does not grow.
+//! The cost of vaults by their size: costs that must not grow do not grow.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -60,7 +60,9 @@ impl Options {
 }
 
 pub fn build_avfs() -> Result<PathBuf> {
-    let built = Command::new(env!("CARGO")).args(["build", "--release", "-q", "-p", "avfs"]).status()?;
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--release", "-q", "-p", "avfs"])
+        .status()?;
     anyhow::ensure!(built.success(), "avfs does not build");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
     Ok(std::path::absolute(target.join("release/avfs"))?)
@@ -77,13 +79,16 @@ fn one_size(dir: &Path, size: usize, avfs: &Path) -> Result<Value> {
     let memory = open_memory(home.path())?;
     let store = Store::open(home.path())?;
     let vault = store.vault("main")?;
-    // What came before is on disk, so that its writing back is not measured.
+    // Earlier data is written to disk, so that its writeback is not measured.
     rustix::fs::sync();
     let probe = measure::Fsync::new(dir)?;
     let fork = probe.beside(|| fork(&vault))?;
     let delete = probe.beside(|| delete(&vault))?;
-    let clean =
-        measure::median(RUNS, |_| Ok(vault.begin()?), |open| Ok(open.commit("nothing", "").map(|_| ())?))?;
+    let clean = measure::median(
+        RUNS,
+        |_| Ok(vault.begin()?),
+        |open| Ok(open.commit("nothing", "").map(|_| ())?),
+    )?;
     let one = probe.beside(|| checkpoint(&vault, size, 1))?;
     let thousand = probe.beside(|| checkpoint(&vault, size, size.min(1000)))?;
     let restore = probe.beside(|| restore(&vault, size))?;
@@ -123,10 +128,14 @@ fn import(source: &Path, home: &Path, size: usize) -> Result<Duration> {
     let vault = store.create_vault(&VaultName::new("main")?)?;
     let start = Instant::now();
     let open = vault.begin()?;
-    let report = open.import_directory(source, &TreePath::root(), &())?;
+    let report = open.imports().directory(source, &TreePath::root(), &())?;
     open.commit("import", "the source tree")?;
     let time = start.elapsed();
-    anyhow::ensure!(report.files == size as u64, "{} files were imported", report.files);
+    anyhow::ensure!(
+        report.files == size as u64,
+        "{} files were imported",
+        report.files
+    );
     Ok(time)
 }
 
@@ -164,7 +173,7 @@ fn open_memory(home: &Path) -> Result<u64> {
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-/// What the probe does.
+/// The code that the probe process runs.
 pub fn print_open_memory(home: &Path) -> Result<ExitCode> {
     let open = Store::open(home)?.vault("main")?.open()?;
     anyhow::ensure!(
@@ -212,7 +221,7 @@ fn write_files(open: &agentvfs::OpenVault, size: usize, dirty: usize, run: usize
     Ok(())
 }
 
-/// Going back over ten changed files.
+/// Restores a state with ten changed files.
 fn restore(vault: &Vault, size: usize) -> Result<Duration> {
     measure::median(
         RUNS,
@@ -275,12 +284,16 @@ fn time_process(command: &mut Command) -> Result<Duration> {
 }
 
 fn print_table(rows: &[Value]) {
-    let Some(Value::Object(first)) = rows.first() else { return };
+    let Some(Value::Object(first)) = rows.first() else {
+        return;
+    };
     for key in first.keys() {
         let cells: Vec<String> = rows
             .iter()
             .map(|row| {
-                row.get(key).and_then(Value::as_f64).map_or(String::new(), |number| format!("{number:>14.2}"))
+                row.get(key)
+                    .and_then(Value::as_f64)
+                    .map_or(String::new(), |number| format!("{number:>14.2}"))
             })
             .collect();
         println!("{key:<22}{}", cells.join(""));

@@ -1,7 +1,9 @@
-//! Runs: what a command costs behind the boundary, beside bubblewrap alone and beside nothing, and many at once.
+//! Runs: the cost of a command in the boundary, compared with bubblewrap alone and with no sandbox, and with
+//! many concurrent ones.
 
 mod containers;
 mod crowd;
+mod kept_open;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -15,8 +17,13 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
     let options = Options::parse(arguments)?;
     std::fs::create_dir_all(&options.dir)?;
     let avfs = super::core::build_avfs()?;
-    let place = tempfile::Builder::new().prefix("exec-").tempdir_in(&options.dir)?;
-    let site = Site { avfs, home: place.path().join("store") };
+    let place = tempfile::Builder::new()
+        .prefix("exec-")
+        .tempdir_in(&options.dir)?;
+    let site = Site {
+        avfs,
+        home: place.path().join("store"),
+    };
     let mut contestants = vec![
         Contestant::new("fork and exec", || Command::new("/bin/true")),
         Contestant::new("bubblewrap alone", bubblewrap),
@@ -27,9 +34,20 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
             let (site, vault) = (site.clone(), vault.clone());
             let name = format!("avfs exec, {size} files{with}");
             contestants.push(Contestant::new(name, move || {
-                site.avfs(&["exec", "--vault", &vault, "--checkpoint", checkpoint, "--", "true"])
+                site.avfs(&[
+                    "exec",
+                    "--vault",
+                    &vault,
+                    "--checkpoint",
+                    checkpoint,
+                    "--",
+                    "true",
+                ])
             }));
         }
+    }
+    for size in &options.sizes {
+        contestants.push(kept_open::contestant(&site, *size)?);
     }
     contestants.extend(containers::contestants(place.path()));
     take_turns(&mut contestants, options.rounds)?;
@@ -50,8 +68,12 @@ struct Options {
 
 impl Options {
     fn parse(arguments: &[String]) -> Result<Options> {
-        let mut options =
-            Options { rounds: 31, sizes: vec![1_000, 100_000], sandboxes: 120, dir: "target/bench".into() };
+        let mut options = Options {
+            rounds: 31,
+            sizes: vec![1_000, 100_000],
+            sandboxes: 120,
+            dir: "target/bench".into(),
+        };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let value = words.next().with_context(|| format!("{word} needs a value"))?;
@@ -77,7 +99,10 @@ struct Site {
 impl Site {
     fn avfs(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.avfs);
-        command.args(words).env("AVFS_HOME", &self.home).env("XDG_CONFIG_HOME", "/nonexistent");
+        command
+            .args(words)
+            .env("AVFS_HOME", &self.home)
+            .env("XDG_CONFIG_HOME", "/nonexistent");
         command.env_remove("AVFS_VAULT");
         command
     }
@@ -94,12 +119,16 @@ impl Site {
     }
 
     fn vault_of(&self, size: usize, place: &Path) -> Result<String> {
-        let (name, source) = (format!("of-{size}"), place.join(format!("source-{size}")));
+        let (name, source) = (vault_name(size), place.join(format!("source-{size}")));
         fixture::source_tree(&source, size)?;
         self.avfs_done(&["vault", "create", &name, "--from", &source.display().to_string()])?;
         std::fs::remove_dir_all(&source)?;
         Ok(name)
     }
+}
+
+fn vault_name(size: usize) -> String {
+    format!("of-{size}")
 }
 
 /// The same namespaces and much the same tree, with nothing in it.
@@ -112,36 +141,68 @@ fn bubblewrap() -> Command {
         "--unshare-uts",
         "--unshare-cgroup-try",
     ]);
-    command.args(["--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"]);
+    command.args([
+        "--unshare-net",
+        "--die-with-parent",
+        "--cap-drop",
+        "ALL",
+        "--ro-bind",
+        "/usr",
+        "/usr",
+    ]);
     command.args(["--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"]);
-    command.args(["--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]);
+    command.args([
+        "--symlink",
+        "usr/lib64",
+        "/lib64",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        "/tmp",
+    ]);
     command.args(["--", "/bin/true"]);
     command
 }
 
 struct Contestant {
     name: String,
-    command: Box<dyn Fn() -> Command>,
+    run: Box<dyn Fn() -> Result<()>>,
     times: Vec<Duration>,
 }
 
 impl Contestant {
     fn new(name: impl Into<String>, command: impl Fn() -> Command + 'static) -> Contestant {
-        Contestant { name: name.into(), command: Box::new(command), times: Vec::new() }
+        let run = move || {
+            let mut command = command();
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            let status = command.status()?;
+            ensure!(status.success(), "{status}");
+            Ok(())
+        };
+        Contestant::in_process(name, run)
+    }
+
+    fn in_process(name: impl Into<String>, run: impl Fn() -> Result<()> + 'static) -> Contestant {
+        Contestant {
+            name: name.into(),
+            run: Box::new(run),
+            times: Vec::new(),
+        }
     }
 
     fn once(&self) -> Result<Duration> {
-        let mut command = (self.command)();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let start = Instant::now();
-        let status = command.status()?;
-        let time = start.elapsed();
-        ensure!(status.success(), "{} failed: {status}", self.name);
-        Ok(time)
+        (self.run)().with_context(|| format!("{} failed", self.name))?;
+        Ok(start.elapsed())
     }
 }
 
-/// All in each round, so that a busy moment of the machine is everybody's. The first round only warms up.
+/// All in each round, so that a busy moment of the machine affects all alike. The first round only warms up.
 fn take_turns(contestants: &mut [Contestant], rounds: usize) -> Result<()> {
     for round in 0..=rounds {
         for contestant in contestants.iter_mut() {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-/// Makes `count` files below `dir`, unless they are there already.
+/// Creates `count` files below `dir`, unless they exist already.
 pub fn source_tree(dir: &Path, count: usize) -> Result<()> {
     let done = dir.with_extension("done");
     if done.exists() {
@@ -16,7 +16,10 @@ pub fn source_tree(dir: &Path, count: usize) -> Result<()> {
         if index % 100 == 0 {
             fs::create_dir_all(&parent)?;
         }
-        fs::write(parent.join(format!("file{index:07}.txt")), file_bytes(index, 1024))?;
+        fs::write(
+            parent.join(format!("file{index:07}.txt")),
+            file_bytes(index, 1024),
+        )?;
     }
     fs::write(done, b"")?;
     Ok(())

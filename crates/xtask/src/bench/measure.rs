@@ -1,4 +1,4 @@
-//! Taking times: medians of several runs, and the disk's own fsync as the yardstick beside them.
+//! Measuring times: medians of several runs, and the disk's own fsync as the yardstick beside them.
 
 use std::fs::File;
 use std::io::Write;
@@ -29,7 +29,7 @@ pub struct Fsync {
     file: File,
 }
 
-/// A time, and what an fdatasync took just before and after.
+/// A time, and the duration of an fdatasync just before and after.
 pub struct Durable {
     pub time: Duration,
     pub fsync: Duration,
@@ -43,7 +43,9 @@ impl Durable {
 
 impl Fsync {
     pub fn new(dir: &Path) -> Result<Fsync> {
-        Ok(Fsync { file: File::create(dir.join("fsync.probe"))? })
+        Ok(Fsync {
+            file: File::create(dir.join("fsync.probe"))?,
+        })
     }
 
     fn take(&self) -> Result<Duration> {
@@ -58,11 +60,14 @@ impl Fsync {
         )
     }
 
-    /// Takes a time between two takes of the yardstick.
+    /// Measures a time between two measurements of the yardstick.
     pub fn beside(&self, work: impl FnOnce() -> Result<Duration>) -> Result<Durable> {
         let before = self.take()?;
         let time = work()?;
-        Ok(Durable { time, fsync: (before + self.take()?) / 2 })
+        Ok(Durable {
+            time,
+            fsync: (before + self.take()?) / 2,
+        })
     }
 }
 
@@ -72,16 +77,24 @@ pub fn disk_bytes(dir: &Path) -> Result<u64> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.len() };
+        bytes += if metadata.is_dir() {
+            disk_bytes(&entry.path())?
+        } else {
+            metadata.len()
+        };
     }
     Ok(bytes)
 }
 
-/// Memory of this process that is its own, in bytes.
+/// The private memory of this process, in bytes.
 pub fn resident_bytes() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let kib: u64 = line.and_then(|rest| rest.trim().strip_suffix(" kB")).unwrap_or("0").trim().parse()?;
+    let kib: u64 = line
+        .and_then(|rest| rest.trim().strip_suffix(" kB"))
+        .unwrap_or("0")
+        .trim()
+        .parse()?;
     Ok(kib * 1024)
 }
 

@@ -1,10 +1,10 @@
-//! What a merge costs: two forks with ten changed files each, and a merge that finds nothing to do.
+//! The cost of a merge: two forks with ten changed files each, and a merge that finds nothing to do.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use agentvfs::{Limits, MergeOptions, Store, TreePath, Vault, VaultName};
+use agentvfs::{MergeOptions, Store, TreePath, Vault, VaultLimits, VaultName};
 use anyhow::{Context, Result};
 
 use super::{fixture, measure};
@@ -24,7 +24,10 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
         }
     }
     std::fs::create_dir_all(&dir)?;
-    println!("{:>9}  {:>10}  {:>10}  {:>14}  {:>10}", "files", "merge", "dry run", "nothing to do", "fsync");
+    println!(
+        "{:>9}  {:>10}  {:>10}  {:>14}  {:>10}",
+        "files", "merge", "dry run", "nothing to do", "fsync"
+    );
     for size in sizes {
         one_size(&dir, size)?;
     }
@@ -36,7 +39,8 @@ fn one_size(dir: &std::path::Path, size: usize) -> Result<()> {
     fixture::source_tree(&source, size)?;
     let home = tempfile::Builder::new().prefix("store-").tempdir_in(dir)?;
     let store = Store::open(home.path())?;
-    let (main, _) = store.create_vault_from(&VaultName::new("main")?, &source, Limits::default(), &())?;
+    let (main, _) =
+        store.create_vault_from(&VaultName::new("main")?, &source, VaultLimits::default(), &())?;
     let forks = |name: &str| -> Result<Vec<Vault>> {
         let names = (0..RUNS).map(|run| VaultName::new(&format!("{name}-{run}")));
         Ok(main.fork(&names.collect::<agentvfs::Result<Vec<_>>>()?)?)
@@ -48,7 +52,14 @@ fn one_size(dir: &std::path::Path, size: usize) -> Result<()> {
     }
     rustix::fs::sync();
     let probe = measure::Fsync::new(dir)?;
-    let dry = timed(&ours, &theirs, &MergeOptions { dry_run: true, ..MergeOptions::default() })?;
+    let dry = timed(
+        &ours,
+        &theirs,
+        &MergeOptions {
+            dry_run: true,
+            ..MergeOptions::default()
+        },
+    )?;
     let merge = probe.beside(|| timed(&ours, &theirs, &MergeOptions::default()))?;
     let nothing = timed(&ours, &theirs, &MergeOptions::default())?;
     let shown = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);

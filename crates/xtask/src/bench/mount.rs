@@ -1,5 +1,5 @@
-//! The same work in a host directory and in mounts, step by step in turns, so that what else the machine does
-//! meets all of them alike.
+//! The same work in a host directory and in mounts, step by step in turns, so that other load of the machine
+//! affects all of them alike.
 
 mod builds;
 mod floor;
@@ -39,14 +39,19 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
 
 /// The same work in mounts without rules and through these.
 pub fn with_and_without(rules: &[String], arguments: &[String]) -> Result<ExitCode> {
-    measure(&Options::parse(arguments)?, |options| options.ruled_targets(rules))
+    measure(&Options::parse(arguments)?, |options| {
+        options.ruled_targets(rules)
+    })
 }
 
 fn measure(options: &Options, targets: impl Fn(&Options) -> Result<Vec<Target>>) -> Result<ExitCode> {
     std::fs::create_dir_all(&options.dir).with_context(|| format!("making {}", options.dir.display()))?;
     let supplies = Supplies::make(&std::path::absolute(&options.dir)?)?;
     let mut targets = targets(options)?;
-    let steps: Vec<Step> = all_steps().into_iter().filter(|step| options.wants(step)).collect();
+    let steps: Vec<Step> = all_steps()
+        .into_iter()
+        .filter(|step| options.wants(step))
+        .collect();
     let mut results = Results::default();
     for round in 0..options.rounds {
         eprintln!("round {} of {}", round + 1, options.rounds);
@@ -69,11 +74,11 @@ pub struct Step {
     pub name: &'static str,
     before: Before,
     makes_what_others_need: bool,
-    /// It runs programs that are in the home of the user who measures, so others cannot do it.
+    /// It runs programs in the home of the measuring user, so other users cannot do it.
     needs_home: bool,
-    /// For work that is nearly all copying of one large file.
+    /// For work that mainly copies one large file.
     bulk: Option<Bulk>,
-    /// Returns how many operations it did, for work that is a number of equal ones.
+    /// Returns the number of operations, for work that consists of equal ones.
     work: Work,
 }
 
@@ -81,9 +86,9 @@ pub struct Step {
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Nothing,
-    /// The same work, so that whatever can be remembered is: for work that changes nothing.
+    /// The same work, so that everything cacheable is cached: for work that changes nothing.
     Once,
-    /// The kernel forgets everything, and a mount is made anew.
+    /// The kernel drops all caches, and a mount is recreated.
     Forget,
 }
 
@@ -92,31 +97,53 @@ type Work = fn(&Path, &Supplies) -> Result<Option<u64>>;
 impl Step {
     fn new(name: &'static str, work: Work) -> Step {
         let before = Before::Nothing;
-        Step { name, before, makes_what_others_need: false, needs_home: false, bulk: None, work }
+        Step {
+            name,
+            before,
+            makes_what_others_need: false,
+            needs_home: false,
+            bulk: None,
+            work,
+        }
     }
 
     fn warm(self) -> Step {
-        Step { before: Before::Once, ..self }
+        Step {
+            before: Before::Once,
+            ..self
+        }
     }
 
     fn cold(self) -> Step {
-        Step { before: Before::Forget, ..self }
+        Step {
+            before: Before::Forget,
+            ..self
+        }
     }
 
     fn needed(self) -> Step {
-        Step { makes_what_others_need: true, ..self }
+        Step {
+            makes_what_others_need: true,
+            ..self
+        }
     }
 
     fn at_home(self) -> Step {
-        Step { needs_home: true, ..self }
+        Step {
+            needs_home: true,
+            ..self
+        }
     }
 
     fn copying(self, bulk: Bulk) -> Step {
-        Step { bulk: Some(bulk), ..self }
+        Step {
+            bulk: Some(bulk),
+            ..self
+        }
     }
 }
 
-/// The cold ones come late: the kernel forgets not only the target but everything.
+/// The cold ones come late: the kernel drops all caches, not only those of the target.
 fn all_steps() -> Vec<Step> {
     let parts = [
         tree::steps(),
@@ -131,7 +158,7 @@ fn all_steps() -> Vec<Step> {
     parts.into_iter().flatten().collect()
 }
 
-/// What one step took in one round.
+/// The measurements of one step in one round.
 #[derive(Clone, Debug)]
 pub struct Taken {
     pub time: Duration,
@@ -139,21 +166,26 @@ pub struct Taken {
     pub requests: Option<Requests>,
 }
 
-/// Everything that was measured, by step and target, in the order of the rounds.
+/// All measurements, by step and target, in the order of the rounds.
 #[derive(Default)]
 pub struct Results {
     taken: BTreeMap<(String, String), Vec<Taken>>,
-    /// By target: what its transport costs by itself.
+    /// By target: the cost of its transport alone.
     floors: BTreeMap<String, Vec<Floor>>,
 }
 
 impl Results {
     fn add(&mut self, step: &str, target: &str, taken: Taken) {
-        self.taken.entry((step.to_owned(), target.to_owned())).or_default().push(taken);
+        self.taken
+            .entry((step.to_owned(), target.to_owned()))
+            .or_default()
+            .push(taken);
     }
 
     pub fn of(&self, step: &str, target: &str) -> &[Taken] {
-        self.taken.get(&(step.to_owned(), target.to_owned())).map_or(&[], Vec::as_slice)
+        self.taken
+            .get(&(step.to_owned(), target.to_owned()))
+            .map_or(&[], Vec::as_slice)
     }
 
     pub fn floor(&self, target: &str) -> Option<Floor> {
@@ -165,7 +197,9 @@ impl Results {
 fn measure_floors(targets: &[Target], results: &mut Results) -> Result<()> {
     let mut measured: BTreeMap<(&str, bool), Floor> = BTreeMap::new();
     for target in targets {
-        let Some(transport) = target.transport() else { continue };
+        let Some(transport) = target.transport() else {
+            continue;
+        };
         let key = (transport, target.user.is_some());
         let floor = match measured.get(&key) {
             Some(floor) => *floor,
@@ -173,7 +207,11 @@ fn measure_floors(targets: &[Target], results: &mut Results) -> Result<()> {
                 .with_context(|| format!("the floor of {}", target.label))?,
         };
         measured.insert(key, floor);
-        results.floors.entry(target.label.clone()).or_default().push(floor);
+        results
+            .floors
+            .entry(target.label.clone())
+            .or_default()
+            .push(floor);
     }
     Ok(())
 }
@@ -213,7 +251,9 @@ fn one_round(
         }
     }
     for target in targets.iter() {
-        as_user(target.user, || Ok(std::fs::remove_dir_all(target.dir.join(&place))?))?;
+        as_user(target.user, || {
+            Ok(std::fs::remove_dir_all(target.dir.join(&place))?)
+        })?;
     }
     Ok(())
 }
@@ -231,16 +271,27 @@ fn one_step(step: &Step, target: &mut Target, place: &str, supplies: &Supplies) 
         let operations = (step.work)(&dir, supplies)?;
         Ok((operations, start.elapsed()))
     })?;
-    let requests = before.zip(target.requests()?).map(|(before, after)| after.since(&before));
-    Ok(Taken { time, operations, requests })
+    let requests = before
+        .zip(target.requests()?)
+        .map(|(before, after)| after.since(&before));
+    Ok(Taken {
+        time,
+        operations,
+        requests,
+    })
 }
 
 /// Runs a script that must succeed.
 fn shell(dir: &Path, script: &str) -> Result<Option<u64>> {
     let mut bash = Command::new("bash");
     bash.args(["-euo", "pipefail", "-c", script]).current_dir(dir);
-    bash.env("GIT_CONFIG_GLOBAL", "/dev/null").env_remove("CARGO_TARGET_DIR");
+    bash.env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env_remove("CARGO_TARGET_DIR");
     let output = bash.stdin(Stdio::null()).output()?;
-    ensure!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{script}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(None)
 }

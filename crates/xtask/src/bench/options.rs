@@ -1,5 +1,5 @@
-//! What each agreement with the kernel is worth: the same work in a mount that has it and in one that does not, in
-//! requests and in time.
+//! The value of each negotiated option: the same work in a mount with it and in one without, in requests and
+//! in time.
 
 mod mounted;
 mod work;
@@ -17,7 +17,7 @@ use self::work::Work;
 const USAGE: &str = "usage: cargo xtask bench options [--rounds N] [--transport device|uring]
 (for numbers to keep, `cargo run --release -p xtask -- bench options`: the mounts are served by this program)";
 
-/// One agreement, and work that it is good for.
+/// One option, and work that benefits from it.
 struct Trial {
     name: &'static str,
     lacking: Lacking,
@@ -40,25 +40,81 @@ const TRIALS: &[Trial] = &[
         lacking: Lacking::Flags(init::READDIRPLUS_AUTO),
         work: &work::NAMES,
     },
-    Trial { name: "missing names kept", lacking: Lacking::MissingNames, work: &work::MISSING_NAME },
-    Trial { name: "BIG_WRITES", lacking: Lacking::Flags(init::BIG_WRITES), work: &work::LARGE_WRITE },
-    Trial { name: "MAX_PAGES", lacking: Lacking::Flags(init::MAX_PAGES), work: &work::LARGE_WRITE },
-    Trial { name: "MAX_PAGES", lacking: Lacking::Flags(init::MAX_PAGES), work: &work::LARGE_READ },
-    Trial { name: "ASYNC_READ", lacking: Lacking::Flags(init::ASYNC_READ), work: &work::LARGE_READ },
-    Trial { name: "ASYNC_DIO", lacking: Lacking::Flags(init::ASYNC_DIO), work: &work::DIRECT_READ },
-    Trial { name: "CACHE_SYMLINKS", lacking: Lacking::Flags(init::CACHE_SYMLINKS), work: &work::LINKS },
+    Trial {
+        name: "missing names kept",
+        lacking: Lacking::MissingNames,
+        work: &work::MISSING_NAME,
+    },
+    Trial {
+        name: "BIG_WRITES",
+        lacking: Lacking::Flags(init::BIG_WRITES),
+        work: &work::LARGE_WRITE,
+    },
+    Trial {
+        name: "MAX_PAGES",
+        lacking: Lacking::Flags(init::MAX_PAGES),
+        work: &work::LARGE_WRITE,
+    },
+    Trial {
+        name: "MAX_PAGES",
+        lacking: Lacking::Flags(init::MAX_PAGES),
+        work: &work::LARGE_READ,
+    },
+    Trial {
+        name: "ASYNC_READ",
+        lacking: Lacking::Flags(init::ASYNC_READ),
+        work: &work::LARGE_READ,
+    },
+    Trial {
+        name: "ASYNC_DIO",
+        lacking: Lacking::Flags(init::ASYNC_DIO),
+        work: &work::DIRECT_READ,
+    },
+    Trial {
+        name: "CACHE_SYMLINKS",
+        lacking: Lacking::Flags(init::CACHE_SYMLINKS),
+        work: &work::LINKS,
+    },
     Trial {
         name: "PARALLEL_DIROPS",
         lacking: Lacking::Flags(init::PARALLEL_DIROPS),
         work: &work::TWO_IN_A_DIRECTORY,
     },
-    Trial { name: "no open (past)", lacking: Lacking::OpeningWithoutAsking, work: &work::SMALL_READS },
-    Trial { name: "alone", lacking: Lacking::BeingAlone, work: &work::SMALL_READS },
-    Trial { name: "alone", lacking: Lacking::BeingAlone, work: &work::NEW_FILES },
-    Trial { name: "alone", lacking: Lacking::BeingAlone, work: &work::APPENDS },
-    Trial { name: "giving way", lacking: Lacking::GivingWay, work: &work::SMALL_READS },
-    Trial { name: "giving way", lacking: Lacking::GivingWay, work: &work::NEW_FILES },
-    Trial { name: "giving way", lacking: Lacking::GivingWay, work: &work::APPENDS },
+    Trial {
+        name: "no open (past)",
+        lacking: Lacking::OpeningWithoutAsking,
+        work: &work::SMALL_READS,
+    },
+    Trial {
+        name: "alone",
+        lacking: Lacking::BeingAlone,
+        work: &work::SMALL_READS,
+    },
+    Trial {
+        name: "alone",
+        lacking: Lacking::BeingAlone,
+        work: &work::NEW_FILES,
+    },
+    Trial {
+        name: "alone",
+        lacking: Lacking::BeingAlone,
+        work: &work::APPENDS,
+    },
+    Trial {
+        name: "giving way",
+        lacking: Lacking::GivingWay,
+        work: &work::SMALL_READS,
+    },
+    Trial {
+        name: "giving way",
+        lacking: Lacking::GivingWay,
+        work: &work::NEW_FILES,
+    },
+    Trial {
+        name: "giving way",
+        lacking: Lacking::GivingWay,
+        work: &work::APPENDS,
+    },
 ];
 
 struct Options {
@@ -68,7 +124,10 @@ struct Options {
 
 pub fn run(arguments: &[String]) -> Result<ExitCode> {
     let options = parse(arguments)?;
-    println!("{:<24}{:<44}{:>12}{:>12}{:>12}{:>12}", "", "work", "requests", "without", "µs", "without");
+    println!(
+        "{:<24}{:<44}{:>12}{:>12}{:>12}{:>12}",
+        "", "work", "requests", "without", "µs", "without"
+    );
     for trial in TRIALS {
         report(trial, &options).with_context(|| format!("{} for {}", trial.name, trial.work.name))?;
     }
@@ -76,12 +135,17 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
 }
 
 fn parse(arguments: &[String]) -> Result<Options> {
-    let mut options = Options { rounds: 5, transport: Transport::Auto };
+    let mut options = Options {
+        rounds: 5,
+        transport: Transport::Auto,
+    };
     for pair in arguments.chunks(2) {
         match pair {
             [flag, value] if flag == "--rounds" => options.rounds = value.parse()?,
             [flag, value] if flag == "--transport" => {
-                let known = Transport::ALL.into_iter().find(|transport| transport.as_str() == value);
+                let known = Transport::ALL
+                    .into_iter()
+                    .find(|transport| transport.as_str() == value);
                 options.transport = known.with_context(|| format!("no transport '{value}'"))?;
             }
             _ => bail!("{USAGE}"),
@@ -91,7 +155,7 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// The two mounts take turns, each new for every round.
+/// The two mounts take turns, each recreated for every round.
 fn report(trial: &Trial, options: &Options) -> Result<()> {
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {

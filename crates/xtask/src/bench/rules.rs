@@ -1,4 +1,4 @@
-//! What rules cost: to be read, to decide a name, and in a mount beside one without them.
+//! The cost of rules: of parsing them, of deciding a name, and in a mount compared with one without.
 
 mod names;
 
@@ -8,19 +8,22 @@ use std::time::{Duration, Instant};
 
 use agentvfs::rules::{Preset, Rule, Rules};
 use anyhow::Result;
-use avfs_core::{Labels, rules::Standing};
+use avfs_core::{Labels, rules::RuleState};
 
 use super::measure::{median, micros};
 use super::mount;
 
-/// How many rules the mount has that is compared with one without.
+/// The number of rules of the mount that is compared with one without.
 const IN_A_MOUNT: usize = 50;
 const MANY: usize = 1_000;
 const RUNS: usize = 9;
 const NAMES: usize = 10_000;
 
 pub fn run(arguments: &[String]) -> Result<ExitCode> {
-    println!("{:<22}{:>8}{:>12}{:>14}{:>14}", "rules", "number", "to read ms", "a name ns", "a path ns");
+    println!(
+        "{:<22}{:>8}{:>12}{:>14}{:>14}",
+        "rules", "number", "to read ms", "a name ns", "a path ns"
+    );
     for (label, list) in lists()? {
         report(&label, &list)?;
     }
@@ -41,7 +44,7 @@ fn lists() -> Result<Vec<(String, Vec<Rule>)>> {
     Ok(lists)
 }
 
-/// Rules of all kinds that none of the work of a benchmark meets, so that all of it can be done.
+/// Rules of all kinds that match none of the benchmark's files, so that all of the work is allowed.
 fn lines(count: usize) -> Vec<String> {
     let line = |index: usize| match index % 5 {
         0 => format!("/projects/p{index}/**=read"),
@@ -50,11 +53,17 @@ fn lines(count: usize) -> Vec<String> {
         3 => format!("**/.tool-{index}/config.{{json,toml}}=read"),
         _ => format!("/home/*/.cache-{index}/=view"),
     };
-    std::iter::once("/**=write".to_owned()).chain((1..count).map(line)).collect()
+    std::iter::once("/**=write".to_owned())
+        .chain((1..count).map(line))
+        .collect()
 }
 
 fn report(label: &str, list: &[Rule]) -> Result<()> {
-    let read = median(RUNS, |_| Ok(list.to_vec()), |list| Ok(black_box(Rules::new(list)).map(drop)?))?;
+    let read = median(
+        RUNS,
+        |_| Ok(list.to_vec()),
+        |list| Ok(black_box(Rules::new(list)).map(drop)?),
+    )?;
     let rules = Rules::new(list.to_vec())?;
     let number = rules.list().len();
     let (name, path) = (per_name(&rules), per_path(&rules));
@@ -89,9 +98,11 @@ fn per_path(rules: &Rules) -> Duration {
     start.elapsed() / NAMES as u32
 }
 
-fn walk(rules: &Rules, names: &[&str]) -> Standing {
+fn walk(rules: &Rules, names: &[&str]) -> RuleState {
     let none = Labels::default();
-    names.iter().fold(rules.root(&none), |at, name| rules.child(&at, name.as_bytes(), &none))
+    names.iter().fold(rules.root(&none), |at, name| {
+        rules.child(&at, name.as_bytes(), &none)
+    })
 }
 
 #[cfg(test)]
@@ -105,9 +116,18 @@ mod tests {
         for (_, list) in lists().unwrap() {
             assert!(!list.is_empty());
         }
-        let rules = Rules::new(lines(MANY).iter().map(|line| Rule::parse(line).unwrap()).collect()).unwrap();
+        let rules = Rules::new(
+            lines(MANY)
+                .iter()
+                .map(|line| Rule::parse(line).unwrap())
+                .collect(),
+        )
+        .unwrap();
         assert_eq!(rules.list().len(), MANY);
-        assert_eq!(walk(&rules, &["round-0", "clone", "src", "file"]).level(), Level::Write);
+        assert_eq!(
+            walk(&rules, &["round-0", "clone", "src", "file"]).level(),
+            Level::Write
+        );
         assert_eq!(walk(&rules, &["a", "secret-1", "x"]).level(), Level::Write);
         assert_eq!(walk(&rules, &["a", "secret-1x"]).level(), Level::None);
     }

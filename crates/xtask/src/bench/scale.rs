@@ -1,5 +1,5 @@
-//! Mounts of great size: many files, large directories and files, many mounts. Each number stands beside its
-//! goal.
+//! Mounts of great size: many files, large directories and files, many mounts. Each number is printed with
+//! its goal.
 
 mod archive;
 mod large_directory;
@@ -48,7 +48,7 @@ const PARTS: [(&str, Part); 4] = [
     ("mounts", many_mounts::measure),
 ];
 
-/// How large things are.
+/// The sizes.
 pub struct Options {
     pub files: usize,
     /// How many files are in the one large directory.
@@ -56,7 +56,7 @@ pub struct Options {
     /// How much is written in one go.
     pub write_gib: u64,
     pub mounts: usize,
-    /// Only these; all if there are none.
+    /// Only these parts; all if empty.
     parts: Vec<String>,
     transport: String,
     json: Option<PathBuf>,
@@ -96,7 +96,10 @@ impl Options {
             }
         }
         let known = |part: &String| PARTS.iter().any(|(name, _)| name == part);
-        ensure!(options.parts.iter().all(known), "--parts are files, directory, large and mounts");
+        ensure!(
+            options.parts.iter().all(known),
+            "--parts are files, directory, large and mounts"
+        );
         ensure!(options.directory >= 10_000, "--directory must be at least 10000");
         Ok(options)
     }
@@ -113,17 +116,27 @@ struct Row {
     what: String,
     value: f64,
     unit: &'static str,
-    /// What it is to be at most.
+    /// Its upper bound.
     goal: Option<f64>,
 }
 
 impl Report {
     pub fn add(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
-        self.rows.push(Row { what: what.into(), value, unit, goal: None });
+        self.rows.push(Row {
+            what: what.into(),
+            value,
+            unit,
+            goal: None,
+        });
     }
 
     pub fn add_with_goal(&mut self, what: impl Into<String>, value: f64, unit: &'static str, goal: f64) {
-        self.rows.push(Row { what: what.into(), value, unit, goal: Some(goal) });
+        self.rows.push(Row {
+            what: what.into(),
+            value,
+            unit,
+            goal: Some(goal),
+        });
     }
 
     fn print(&self) {
@@ -132,7 +145,10 @@ impl Report {
             let goal = row.goal.map_or(String::new(), |goal| format!("{goal:.0}"));
             let missed = row.goal.is_some_and(|goal| row.value > goal);
             let mark = if missed { "  missed" } else { "" };
-            println!("{:<58} {:>12.2} {:<6} {goal:>10}{mark}", row.what, row.value, row.unit);
+            println!(
+                "{:<58} {:>12.2} {:<6} {goal:>10}{mark}",
+                row.what, row.value, row.unit
+            );
         }
     }
 }

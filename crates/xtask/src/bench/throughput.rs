@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use agentvfs::query::search::{Query, Scope, SearchIndex, SearchOptions};
+use agentvfs::query::search::{Query, SearchIndex, SearchOptions, SearchScope};
 use agentvfs::{Store, TreePath, Vault, VaultName};
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -14,9 +14,15 @@ pub fn run(dir: &Path) -> Result<Value> {
     let home = tempfile::Builder::new().prefix("library-").tempdir_in(dir)?;
     let store = Store::open(home.path())?;
     let sizes = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
-    let files: Vec<Value> = sizes.iter().map(|size| small_files(&store, *size)).collect::<Result<_>>()?;
+    let files: Vec<Value> = sizes
+        .iter()
+        .map(|size| small_files(&store, *size))
+        .collect::<Result<_>>()?;
     let vaults = hundred_vaults(&store)?;
-    let search = [100, 100_000].iter().map(|count| search(dir, *count)).collect::<Result<Vec<Value>>>()?;
+    let search = [100, 100_000]
+        .iter()
+        .map(|count| search(dir, *count))
+        .collect::<Result<Vec<Value>>>()?;
     Ok(json!({
         "small_files": files,
         "operations_per_s_over_100_vaults": vaults,
@@ -35,14 +41,16 @@ fn path(text: &str) -> Result<TreePath> {
     Ok(TreePath::parse(text.as_bytes())?)
 }
 
-/// Writes and reads files of one size. The writes end with one durable snapshot; beside them stands the
-/// same number of bytes written to one file of the host and synced.
+/// Writes and reads files of one size. The writes end with one durable snapshot; for comparison, the same
+/// number of bytes is written to one file of the host and synced.
 fn small_files(store: &Store, size: usize) -> Result<Value> {
     const BYTES: usize = 32 << 20;
     let count = (BYTES / size).min(20_000);
     let vault = store.create_vault(&VaultName::new(&format!("files-{size}"))?)?;
     let contents: Vec<Vec<u8>> = (0..count).map(|index| fixture::file_bytes(index, size)).collect();
-    let paths = (0..count).map(|index| path(&format!("/f{index}"))).collect::<Result<Vec<_>>>()?;
+    let paths = (0..count)
+        .map(|index| path(&format!("/f{index}")))
+        .collect::<Result<Vec<_>>>()?;
     let host = write_to_host(store, &contents)?;
     let start = Instant::now();
     let open = vault.begin()?;
@@ -51,7 +59,9 @@ fn small_files(store: &Store, size: usize) -> Result<Value> {
     }
     open.commit("write", "files")?;
     let write = start.elapsed();
-    let open = Store::open(store.home().unwrap_or(Path::new(".")))?.vault(vault.name()?.as_str())?.begin()?;
+    let open = Store::open(store.home().unwrap_or(Path::new(".")))?
+        .vault(vault.name()?.as_str())?
+        .begin()?;
     let read = |_: usize| -> Result<Duration> {
         let start = Instant::now();
         let mut total = 0;
@@ -62,7 +72,12 @@ fn small_files(store: &Store, size: usize) -> Result<Value> {
         Ok(start.elapsed())
     };
     let first = read(0)?;
-    let again = (1..6).map(read).collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(first);
+    let again = (1..6)
+        .map(read)
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .min()
+        .unwrap_or(first);
     let rate = |time: Duration| (count * size) as f64 / (1 << 20) as f64 / time.as_secs_f64();
     Ok(json!({
         "bytes": size,
@@ -89,8 +104,9 @@ fn write_to_host(store: &Store, contents: &[Vec<u8>]) -> Result<Duration> {
 /// Reads, writes and lists in turns, over a hundred open vaults.
 fn hundred_vaults(store: &Store) -> Result<f64> {
     const OPERATIONS: usize = 50_000;
-    let names =
-        (0..100).map(|index| VaultName::new(&format!("many-{index}"))).collect::<Result<Vec<_>, _>>()?;
+    let names = (0..100)
+        .map(|index| VaultName::new(&format!("many-{index}")))
+        .collect::<Result<Vec<_>, _>>()?;
     let main = store.create_vault(&VaultName::new("many")?)?;
     let vaults: Vec<Vault> = main.fork(&names)?;
     let mut open = vaults.iter().map(Vault::begin).collect::<Result<Vec<_>, _>>()?;
@@ -117,12 +133,16 @@ fn search(dir: &Path, count: usize) -> Result<Value> {
     fixture::source_tree(&source, count)?;
     let vault = store.create_vault(&VaultName::new("docs")?)?;
     let open = vault.begin()?;
-    open.import_directory(&source, &TreePath::root(), &())?;
+    open.imports().directory(&source, &TreePath::root(), &())?;
     open.commit("import", "documents")?;
     let reader = vault.reader()?;
     let index = SearchIndex::open(home.path())?;
     let start = Instant::now();
-    let scope = Scope { key: "docs", parent: None, reader: &reader };
+    let scope = SearchScope {
+        key: "docs",
+        parent: None,
+        reader: &reader,
+    };
     index.search(scope, &Query::parse("vault17")?, SearchOptions::default())?;
     let first = start.elapsed();
     let ask = |text: &str| -> Result<Duration> {
@@ -131,7 +151,11 @@ fn search(dir: &Path, count: usize) -> Result<Value> {
             15,
             |_| Ok(()),
             |()| {
-                let scope = Scope { key: "docs", parent: None, reader: &reader };
+                let scope = SearchScope {
+                    key: "docs",
+                    parent: None,
+                    reader: &reader,
+                };
                 index.search(scope, &query, SearchOptions::default())?;
                 Ok(())
             },
@@ -145,7 +169,7 @@ fn search(dir: &Path, count: usize) -> Result<Value> {
     }))
 }
 
-/// What one changed name in a directory of 100,000 adds to the store.
+/// The growth of the store for one changed name in a directory of 100,000.
 fn large_directory(dir: &Path) -> Result<u64> {
     let home = tempfile::Builder::new().prefix("wide-").tempdir_in(dir)?;
     let source = tempfile::Builder::new().prefix("wide-source-").tempdir_in(dir)?;
@@ -155,7 +179,7 @@ fn large_directory(dir: &Path) -> Result<u64> {
     let store = Store::open(home.path())?;
     let vault = store.create_vault(&VaultName::new("wide")?)?;
     let open = vault.begin()?;
-    open.import_directory(source.path(), &TreePath::root(), &())?;
+    open.imports().directory(source.path(), &TreePath::root(), &())?;
     open.commit("import", "names")?;
     let before = measure::disk_bytes(&home.path().join("packs"))?;
     let open = vault.begin()?;
@@ -164,7 +188,7 @@ fn large_directory(dir: &Path) -> Result<u64> {
     Ok(measure::disk_bytes(&home.path().join("packs"))? - before)
 }
 
-/// What four changed kilobytes in a file of 1 GiB add to the store.
+/// The growth of the store for four changed kilobytes in a file of 1 GiB.
 fn large_file(dir: &Path) -> Result<Value> {
     let home = tempfile::Builder::new().prefix("large-").tempdir_in(dir)?;
     let store = Store::open(home.path())?;
@@ -195,7 +219,7 @@ fn overhead(dir: &Path) -> Result<f64> {
         let store = Store::open(home.path())?;
         let vault = store.create_vault(&VaultName::new("main")?)?;
         let open = vault.begin()?;
-        open.import_directory(&source, &TreePath::root(), &())?;
+        open.imports().directory(&source, &TreePath::root(), &())?;
         open.commit("import", "files")?;
     }
     Ok(measure::disk_bytes(home.path())? as f64 / (10_000.0 * 1024.0))

@@ -1,4 +1,4 @@
-//! `--conflicts ask`: each conflict with both its sides, and what is to become of it.
+//! `--conflicts ask`: shows each conflict with both its sides, and asks how to resolve it.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -9,28 +9,30 @@ use anstyle::Style;
 use anyhow::{Result, bail};
 
 use crate::commands::resolve::edited;
-use crate::conflict_view::{ConflictLine, Role, conflict_lines};
+use crate::conflict_view::{ConflictLine, LineRole, conflict_lines};
 use crate::context::Context;
 use crate::escape::printable_line;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{BOLD, CYAN, FAINT, GREEN, Printer, WARNING};
 
-const ANSWERS: &str = "[m]ark, [o]urs, [t]heirs, [e]dit, [q]uit, [?] help";
+const ANSWERS: &str = "[m]ark, [o]urs (directory), [t]heirs (task), [e]dit, [q]uit, [?] help";
 
 const EXPLANATION: &str = "  m  mark: both sides go into the file, with markers between them
-  o  ours (or s, skip): the file stays as it is in your directory
-  t  theirs: the file becomes what the task has
+  o  ours (or directory; s, skip): the lines in conflict stay as they are in your directory
+  t  theirs (or task): the lines in conflict become what the task has
   e  edit: both sides and the base go into your editor, and your text into the file
+     A file that is not text, or is gone on one side, is taken or left as a whole. An answer is for all
+     conflicts of a file; `avfs review` decides them one by one.
   q  quit: nothing is applied
   ?  shows both sides again";
 
-/// What the user has decided, looking at these sides.
+/// The user's decisions about these sides.
 #[derive(Default)]
 pub struct Answers {
     choices: BTreeMap<TreePath, OnConflict>,
     edited: BTreeMap<TreePath, EditedText>,
-    /// What the directory had then.
+    /// The contents of the directory at that time.
     here: BTreeMap<TreePath, String>,
 }
 
@@ -45,18 +47,29 @@ impl Answers {
         for conflict in &plan.settled {
             let here = plan.sides(&conflict.path).map_err(Error::from)?.here_digest;
             if self.here.get(&conflict.path).is_some_and(|seen| *seen != here) {
-                bail!("{} was changed while you were asked: nothing was applied", conflict.path);
+                bail!(
+                    "{} was changed while you were asked: nothing was applied",
+                    conflict.path
+                );
             }
         }
         Ok(())
     }
 }
 
-/// Asks on the terminal what to do with each conflict. `None`: the user does not want to go on.
+/// Asks on the terminal how to resolve each conflict. `None`: the user cancelled.
 pub fn ask_for_each(context: &mut Context<'_>, plan: &Plan) -> Result<Option<Answers>> {
     if context.out.is_json() || !io::stdin().is_terminal() {
-        let failure = Failure::new("no-terminal", ExitStatus::BadInput, "nobody can be asked here");
-        return Err(failure.hint(Some("choose mark, ours or theirs".to_owned())).into());
+        let failure = Failure::new(
+            "no-terminal",
+            ExitStatus::BadInput,
+            "there is no terminal to ask on",
+        );
+        return Err(failure
+            .hint(Some(
+                "choose mark, ours (the directory) or theirs (the task)".to_owned(),
+            ))
+            .into());
     }
     context.out.flush()?;
     let mut answers = Answers::default();
@@ -64,9 +77,12 @@ pub fn ask_for_each(context: &mut Context<'_>, plan: &Plan) -> Result<Option<Ans
         let sides = plan.sides(&conflict.path).map_err(Error::from)?;
         match ask(context.out, conflict, &sides)? {
             None => return Ok(None),
-            Some(Answer::Do(choice)) => drop(answers.choices.insert(conflict.path.clone(), choice)),
-            Some(Answer::Text(bytes)) => {
-                let text = EditedText { bytes, here_digest: sides.here_digest.clone() };
+            Some(ConflictAnswer::Do(choice)) => drop(answers.choices.insert(conflict.path.clone(), choice)),
+            Some(ConflictAnswer::Text(bytes)) => {
+                let text = EditedText {
+                    bytes,
+                    here_digest: sides.here_digest.clone(),
+                };
                 answers.edited.insert(conflict.path.clone(), text);
             }
         }
@@ -75,12 +91,12 @@ pub fn ask_for_each(context: &mut Context<'_>, plan: &Plan) -> Result<Option<Ans
     Ok(Some(answers))
 }
 
-enum Answer {
+enum ConflictAnswer {
     Do(OnConflict),
     Text(Vec<u8>),
 }
 
-fn ask(out: &mut Printer, conflict: &Conflict, sides: &ConflictSides) -> Result<Option<Answer>> {
+fn ask(out: &mut Printer, conflict: &Conflict, sides: &ConflictSides) -> Result<Option<ConflictAnswer>> {
     let lines = conflict_lines(conflict, sides);
     show(out, &lines)?;
     loop {
@@ -91,16 +107,23 @@ fn ask(out: &mut Printer, conflict: &Conflict, sides: &ConflictSides) -> Result<
             return Ok(None);
         }
         match answer.trim().to_ascii_lowercase().as_str() {
-            "m" | "mark" => return Ok(Some(Answer::Do(OnConflict::Mark))),
-            "o" | "ours" | "s" | "skip" => return Ok(Some(Answer::Do(OnConflict::Ours))),
-            "t" | "theirs" => return Ok(Some(Answer::Do(OnConflict::Theirs))),
+            "m" | "mark" => return Ok(Some(ConflictAnswer::Do(OnConflict::Mark))),
+            "o" | "ours" | "d" | "directory" | "s" | "skip" => {
+                return Ok(Some(ConflictAnswer::Do(OnConflict::Ours)));
+            }
+            "t" | "theirs" | "task" => return Ok(Some(ConflictAnswer::Do(OnConflict::Theirs))),
             "q" | "quit" => return Ok(None),
             "e" | "edit" => match sides.marked.as_deref().map(edited) {
-                Some(Ok(text)) => return Ok(Some(Answer::Text(text))),
-                Some(Err(error)) => {
-                    writeln!(io::stderr(), "{}", printable_line(format!("{error:#}").as_bytes()))?
-                }
-                None => writeln!(io::stderr(), "these are not texts: choose ours or theirs")?,
+                Some(Ok(text)) => return Ok(Some(ConflictAnswer::Text(text))),
+                Some(Err(error)) => writeln!(
+                    io::stderr(),
+                    "{}",
+                    printable_line(format!("{error:#}").as_bytes())
+                )?,
+                None => writeln!(
+                    io::stderr(),
+                    "these are not texts: choose ours (directory) or theirs (task)"
+                )?,
             },
             "?" | "h" | "help" => {
                 show(out, &lines)?;
@@ -122,13 +145,13 @@ fn show(out: &mut Printer, lines: &[ConflictLine]) -> Result<()> {
     Ok(())
 }
 
-fn style(role: Role) -> Style {
+fn style(role: LineRole) -> Style {
     match role {
-        Role::Title => WARNING,
-        Role::Label => BOLD,
-        Role::Unchanged => Style::new(),
-        Role::Here => CYAN,
-        Role::Base => FAINT,
-        Role::Task => GREEN,
+        LineRole::Title => WARNING,
+        LineRole::Label => BOLD,
+        LineRole::Unchanged => Style::new(),
+        LineRole::Here => CYAN,
+        LineRole::Base => FAINT,
+        LineRole::Task => GREEN,
     }
 }

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
-use agentvfs::git::{Bring, Brought, CommitFiles, Committed, GitError, RefName, default_branch};
-use agentvfs::{Error, Task};
+use agentvfs::Task;
+use agentvfs::git::{
+    Bring, Brought, BroughtAll, CommitFiles, Committed, GitError, GitSummary, HostRepository, RefName,
+    WhyLeftOut, default_branch,
+};
 use anyhow::Result;
 use avfs_core::TreePath;
 use serde::Serialize;
@@ -12,34 +15,41 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::git::NameField;
 use crate::json::PathField;
+use crate::listing::shown;
 use crate::printer::Printer;
 use crate::unreached::quoted;
 use crate::versions::count;
 
-/// How many paths that were left out are told one by one.
+/// How many omitted paths are listed one by one.
 const SHOWN: usize = 20;
 
-/// What goes into the repository instead of the directory.
+/// The part that goes into the repository instead of the directory.
 #[derive(Debug, Default, clap::Args)]
 pub struct GitArgs {
-    /// Bring the commits that were made in the task, as a new branch; its files are not applied
+    /// Deliver the commits of the task as a new branch; its files are not applied
     #[arg(long, conflicts_with_all = ["paths", "hunks", "conflicts", "dry_run"])]
     commits: bool,
 
-    /// The branch to make [default with --commits: avfs/TASK]; without --commits, the changed files become one commit on it
+    /// The branch to create [default with --commits: avfs/TASK]; without --commits, the changed files become one commit on it
     #[arg(long, value_name = "NAME", conflicts_with_all = ["hunks", "conflicts", "dry_run"])]
     branch: Option<String>,
 
-    /// The branch or tag of the task whose commits are wanted, if it has several
+    /// Bring over the commits of this branch or tag of the task, if it has several
     #[arg(long, value_name = "REF", requires = "commits")]
     of: Option<String>,
 
-    /// Move on a branch that is there already, if that loses nothing
+    /// Move an existing branch forward, if that loses nothing
     #[arg(long, requires = "commits")]
     update: bool,
 
-    /// The message of the commit [default: the task's name and command]
-    #[arg(short, long, value_name = "TEXT", requires = "branch", conflicts_with = "commits")]
+    /// The commit message [default: the task's name and command]
+    #[arg(
+        short,
+        long,
+        value_name = "TEXT",
+        requires = "branch",
+        conflicts_with = "commits"
+    )]
     message: Option<String>,
 }
 
@@ -58,11 +68,11 @@ struct CommitsBody {
     objects: usize,
     /// Refs with work that stays in the task.
     left: Vec<NameField>,
-    submodules: Vec<SubmoduleBody>,
+    submodules: Vec<ApplySubmoduleBody>,
 }
 
 #[derive(Serialize)]
-struct SubmoduleBody {
+struct ApplySubmoduleBody {
     #[serde(flatten)]
     path: PathField,
     commit: String,
@@ -97,13 +107,14 @@ pub fn run(
     let branch = branch(task, args)?;
     if args.commits {
         let allowed = allowed.to_vec();
-        let bring = Bring { branch, of: args.of.clone(), update: args.update, allowed };
-        let submodules = task.bring_submodules(into, &bring)?;
-        let brought = match task.bring_commits(into, &bring) {
-            Err(Error::Git(GitError::NoCommits)) if !submodules.is_empty() => None,
-            brought => Some(brought?),
+        let bring = Bring {
+            branch,
+            of: args.of.clone(),
+            update: args.update,
+            allowed,
         };
-        tell_commits(context.out, task, &bring.branch, brought.as_ref(), &submodules)?;
+        let brought = task.git().bring_all(into, &bring)?;
+        tell_commits(context.out, task, into, &bring.branch, &brought)?;
     } else {
         let store = context.store()?;
         let commit = CommitFiles {
@@ -114,7 +125,7 @@ pub fn run(
             time: store.now(),
             author: store.actor().name.clone(),
         };
-        let committed = task.commit_files(into, &commit)?;
+        let committed = task.git().commit_files(into, &commit)?;
         tell_files(context.out, task, &committed)?;
         if committed.is_guarded() {
             return Ok(ExitStatus::No);
@@ -139,28 +150,43 @@ fn default_message(task: &Task) -> String {
     }
 }
 
-/// Says which commits are not applied with the files of a task.
-pub fn tell_what_stays(out: &mut Printer, task: &Task) -> Result<()> {
+/// Says which work in the repository of a task is not applied with its files.
+pub fn tell_what_stays(out: &mut Printer, task: &Task, name: &str) -> Result<()> {
     if !out.talks() {
         return Ok(());
     }
-    let summary = task.git_summary()?;
-    crate::git::tell(out, &summary);
-    let mut all = summary.submodules.iter().map(|one| &one.summary).chain([&summary]);
-    if all.any(|one| !one.commits.is_empty()) {
-        out.talk(format_args!("git: `avfs apply {} --commits` brings them as a branch", task.name()));
+    let summary = task.git().summary()?;
+    let all: Vec<&GitSummary> = summary
+        .submodules
+        .iter()
+        .map(|one| &one.summary)
+        .chain([&summary])
+        .collect();
+    let has_commits = all.iter().any(|one| !one.commits.is_empty());
+    // A branch whose commits the user already has needs no message.
+    if has_commits || all.iter().any(|one| one.trouble.is_some()) {
+        crate::git::tell(out, &summary);
     }
-    Ok(())
+    if has_commits {
+        out.talk(format_args!(
+            "git: `avfs apply {name} --commits` delivers them as a branch"
+        ));
+    }
+    crate::git::tell_traces(out, task, name, &task.changes()?.files)
 }
 
 fn tell_commits(
     out: &mut Printer,
     task: &Task,
+    into: &Path,
     branch: &RefName,
-    brought: Option<&Brought>,
-    submodules: &[(TreePath, Brought)],
+    BroughtAll {
+        own: brought,
+        submodules,
+    }: &BroughtAll,
 ) -> Result<()> {
     let branch = branch.short();
+    let brought = brought.as_ref();
     if out.is_json() {
         let left = brought.iter().flat_map(|brought| &brought.left);
         let body = CommitsBody {
@@ -169,32 +195,53 @@ fn tell_commits(
             commit: brought.map(|brought| brought.tip.to_string()),
             objects: brought.map_or(0, |brought| brought.objects),
             left: left.map(|name| NameField::new(name.as_bytes())).collect(),
-            submodules: submodules.iter().map(SubmoduleBody::from).collect(),
+            submodules: submodules.iter().map(ApplySubmoduleBody::from).collect(),
         };
         out.object("apply-commits", &body)?;
     }
     for (path, _) in submodules {
-        out.talk(format_args!("made branch '{branch}' in the repository {path}"));
+        out.talk(format_args!("created branch '{branch}' in the repository {path}"));
     }
     match brought.map(|brought| brought.objects) {
         Some(0) => out.talk(format_args!("branch '{branch}' has these commits")),
-        Some(_) => out.talk(format_args!("made branch '{branch}'; `git log {branch}` shows its commits")),
+        Some(_) => out.talk(format_args!(
+            "created branch '{branch}'; `git log {branch}` shows its commits"
+        )),
         None => {}
     }
     for left in brought.iter().flat_map(|brought| &brought.left) {
         let name = left.short();
+        let is_taken = HostRepository::open(into).is_ok_and(|host| !matches!(host.branch(left), Ok(None)));
+        let new_name = if is_taken {
+            format!("{branch}-{name}")
+        } else {
+            name.clone()
+        };
         let command = quoted(
-            &["avfs", "apply", task.name().as_str(), "--commits", "--of", &name, "--branch", &name]
-                .map(str::to_owned),
+            &[
+                "avfs",
+                "apply",
+                task.name().as_str(),
+                "--commits",
+                "--of",
+                &name,
+                "--branch",
+                &new_name,
+            ]
+            .map(str::to_owned),
         );
-        out.talk(format_args!("left in the task: {name}; `{command}` brings it"));
+        out.talk(format_args!("left in the task: {name}; `{command}` delivers it"));
     }
     Ok(())
 }
 
-impl From<&(TreePath, Brought)> for SubmoduleBody {
-    fn from((path, brought): &(TreePath, Brought)) -> SubmoduleBody {
-        SubmoduleBody { path: path.into(), commit: brought.tip.to_string(), objects: brought.objects }
+impl From<&(TreePath, Brought)> for ApplySubmoduleBody {
+    fn from((path, brought): &(TreePath, Brought)) -> ApplySubmoduleBody {
+        ApplySubmoduleBody {
+            path: path.into(),
+            commit: brought.tip.to_string(),
+            objects: brought.objects,
+        }
     }
 }
 
@@ -208,17 +255,42 @@ fn tell_files(out: &mut Printer, task: &Task, committed: &Committed) -> Result<(
             commit: committed.commit.to_string(),
             files: committed.files,
             left_out: left_out
-                .map(|left| LeftOutBody { path: (&left.path).into(), reason: left.why.to_string() })
+                .map(|left| LeftOutBody {
+                    path: (&left.path).into(),
+                    reason: reason(&left.why),
+                })
                 .collect(),
         };
         out.object("apply-branch", &body)?;
     }
-    out.talk(format_args!("made branch '{branch}' with {}", count(committed.files as u64, "changed file")));
+    let files = count(committed.files as u64, "changed file");
+    if committed.was_there {
+        out.talk(format_args!(
+            "branch '{branch}' is already there with {files}: nothing to do"
+        ));
+    } else {
+        out.talk(format_args!("created branch '{branch}' with {files}"));
+    }
     for left in committed.left_out.iter().take(SHOWN) {
-        out.talk(format_args!("left out: {} ({})", left.path, left.why));
+        out.talk(format_args!(
+            "left out: {} ({})",
+            shown(&left.path, false),
+            reason(&left.why)
+        ));
     }
     if committed.left_out.len() > SHOWN {
-        out.talk(format_args!("left out: {} more", committed.left_out.len() - SHOWN));
+        out.talk(format_args!(
+            "left out: {} more",
+            committed.left_out.len() - SHOWN
+        ));
     }
     Ok(())
+}
+
+/// Why something is in no commit, and how to bring it.
+fn reason(why: &WhyLeftOut) -> String {
+    match why {
+        WhyLeftOut::Guarded(_) => format!("{why}; --allow includes it"),
+        WhyLeftOut::Ignored | WhyLeftOut::InRepository | WhyLeftOut::NotAFile => why.to_string(),
+    }
 }

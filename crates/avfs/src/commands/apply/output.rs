@@ -1,9 +1,11 @@
-//! What an apply did, or would do, as text and JSON.
+//! The result of an apply, or of a dry run, as text and JSON.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 
-use agentvfs::apply::{Applied, AppliedFile, Conflict, Deed, Guarded, KeptCopy, Note, Plan, Pointed, Reason};
+use agentvfs::apply::{
+    Applied, AppliedAction, AppliedFile, Conflict, Guarded, KeptCopy, Note, Plan, Pointed, Reason,
+};
 use agentvfs::{IgnoredSummary, Task};
 use anyhow::Result;
 use avfs_core::TreePath;
@@ -26,30 +28,30 @@ byte_field!(OldPathField, old_path, old_path_bytes_hex);
 byte_field!(KeptField, kept, kept_bytes_hex);
 
 #[derive(Clone, Serialize)]
-pub struct ApplyBody {
+pub struct AppliedBody {
     task: String,
     #[serde(flatten)]
     directory: DirectoryField,
     dry_run: bool,
-    /// What `avfs undo --apply` takes; none if nothing was done.
+    /// The argument for `avfs undo --apply`; none if nothing was done.
     id: Option<u64>,
-    files: Vec<FileBody>,
-    /// What nobody has decided: while there are any, nothing is applied.
-    conflicts: Vec<ConflictBody>,
-    /// Conflicts that were decided, or left as they are.
-    settled: Vec<ConflictBody>,
+    files: Vec<ApplyFileBody>,
+    /// Undecided conflicts: while there are any, nothing is applied.
+    conflicts: Vec<ApplyConflictBody>,
+    /// Conflicts that were decided, or left unchanged.
+    settled: Vec<ApplyConflictBody>,
     pointed: Vec<PointedBody>,
     notes: Vec<NoteBody>,
-    /// What is left out because it is ignored.
+    /// Files that are omitted because they are ignored.
     ignored: IgnoredBody,
-    /// What is left out because this machine would run it.
+    /// Files that are omitted because this machine would run them.
     guarded: Vec<GuardedBody>,
     kept: Vec<KeptBody>,
 }
 
 #[derive(Clone, Serialize)]
-pub struct FileBody {
-    deed: &'static str,
+pub struct ApplyFileBody {
+    action: &'static str,
     #[serde(flatten)]
     path: PathField,
     /// Where it was before it was renamed.
@@ -57,23 +59,30 @@ pub struct FileBody {
     old_path: Option<OldPathField>,
 }
 
-impl From<&AppliedFile> for FileBody {
-    fn from(file: &AppliedFile) -> FileBody {
+impl From<&AppliedFile> for ApplyFileBody {
+    fn from(file: &AppliedFile) -> ApplyFileBody {
         let old_path = file.from.as_ref().map(|from| OldPathField::new(&from_root(from)));
-        FileBody { deed: file.deed.as_str(), path: (&file.path).into(), old_path }
+        ApplyFileBody {
+            action: file.action.as_str(),
+            path: (&file.path).into(),
+            old_path,
+        }
     }
 }
 
 #[derive(Clone, Serialize)]
-pub struct ConflictBody {
+pub struct ApplyConflictBody {
     conflict: &'static str,
     #[serde(flatten)]
     path: PathField,
 }
 
-impl From<&Conflict> for ConflictBody {
-    fn from(conflict: &Conflict) -> ConflictBody {
-        ConflictBody { conflict: conflict.kind.as_str(), path: (&conflict.path).into() }
+impl From<&Conflict> for ApplyConflictBody {
+    fn from(conflict: &Conflict) -> ApplyConflictBody {
+        ApplyConflictBody {
+            conflict: conflict.kind.as_str(),
+            path: (&conflict.path).into(),
+        }
     }
 }
 
@@ -103,7 +112,11 @@ struct GuardedBody {
 impl From<&Guarded> for GuardedBody {
     fn from(file: &Guarded) -> GuardedBody {
         let reason = file.reason.to_string();
-        GuardedBody { path: (&file.path).into(), guard: file.reason.as_str(), reason }
+        GuardedBody {
+            path: (&file.path).into(),
+            guard: file.reason.as_str(),
+            reason,
+        }
     }
 }
 
@@ -117,26 +130,32 @@ pub struct KeptBody {
 
 impl From<&KeptCopy> for KeptBody {
     fn from(copy: &KeptCopy) -> KeptBody {
-        KeptBody { path: (&copy.path).into(), kept: KeptField::new(copy.kept.as_os_str().as_bytes()) }
+        KeptBody {
+            path: (&copy.path).into(),
+            kept: KeptField::new(copy.kept.as_os_str().as_bytes()),
+        }
     }
 }
 
-impl ApplyBody {
-    fn of(task: &Task, plan: &Plan, dry_run: bool) -> ApplyBody {
-        let pointed = |file: &Pointed| PointedBody { path: (&file.path).into(), reason: file.reason };
+impl AppliedBody {
+    fn of(task: &Task, plan: &Plan, dry_run: bool) -> AppliedBody {
+        let pointed = |file: &Pointed| PointedBody {
+            path: (&file.path).into(),
+            reason: file.reason,
+        };
         let note = |note: &Note| NoteBody {
             path: (&note.path).into(),
             note: note.reason.as_str(),
             text: note.reason.to_string(),
         };
-        ApplyBody {
+        AppliedBody {
             task: task.name().to_string(),
             directory: DirectoryField::new(plan.directory().as_os_str().as_bytes()),
             dry_run,
             id: None,
-            files: plan.files.iter().map(FileBody::from).collect(),
-            conflicts: plan.conflicts.iter().map(ConflictBody::from).collect(),
-            settled: plan.settled.iter().map(ConflictBody::from).collect(),
+            files: plan.files.iter().map(ApplyFileBody::from).collect(),
+            conflicts: plan.conflicts.iter().map(ApplyConflictBody::from).collect(),
+            settled: plan.settled.iter().map(ApplyConflictBody::from).collect(),
             pointed: plan.pointed.iter().map(pointed).collect(),
             notes: plan.notes.iter().map(note).collect(),
             ignored: (&plan.ignored).into(),
@@ -146,26 +165,29 @@ impl ApplyBody {
     }
 }
 
-/// Shows what would be done; nothing is.
+/// Shows the plan without executing it.
 pub fn show_dry_run(out: &mut Printer, task: &Task, plan: &Plan, all: bool) -> Result<ExitStatus> {
-    match out.is_json() {
-        true => out.object("apply", &ApplyBody::of(task, plan, true))?,
-        false => {
-            if plan.is_empty() && plan.conflicts.is_empty() {
-                out.talk("there is nothing to apply");
-            }
-            out.paged(|out| {
-                list(out, &plan.files, all)?;
-                show_conflicts(out, plan)
-            })?;
-            tell_notes(out, &plan.pointed, &plan.notes, &plan.ignored);
-            tell_guarded(out, task.name().as_str(), &plan.guarded);
-            tell_in_one_line(out, task, plan);
+    if out.is_json() {
+        out.object("apply", &AppliedBody::of(task, plan, true))?
+    } else {
+        if plan.is_empty() && plan.conflicts.is_empty() {
+            out.talk("there is nothing to apply");
         }
+        out.paged(|out| {
+            list(out, &plan.files, all)?;
+            show_conflicts(out, plan)
+        })?;
+        tell_notes(out, &plan.pointed, &plan.notes, &plan.ignored);
+        tell_guarded(out, task.name().as_str(), &plan.guarded);
+        for conflict in &plan.settled {
+            out.warn(format_args!("both sides changed {conflict}"));
+        }
+        tell_in_one_line(out, task, plan);
     }
-    match plan.conflicts.is_empty() && plan.guarded.is_empty() {
-        true => Ok(ExitStatus::Success),
-        false => Ok(ExitStatus::No),
+    if plan.conflicts.is_empty() && plan.settled.is_empty() && plan.guarded.is_empty() {
+        Ok(ExitStatus::Success)
+    } else {
+        Ok(ExitStatus::No)
     }
 }
 
@@ -180,18 +202,23 @@ fn tell_in_one_line(out: &mut Printer, task: &Task, plan: &Plan) {
         }
         (_, _) => {
             let conflicts = count(conflicts, "conflict");
-            out.talk(format_args!("would not apply task '{name}' to {directory}: {conflicts}"));
+            out.talk(format_args!(
+                "would not apply task '{name}' to {directory}: {conflicts}"
+            ));
         }
     }
 }
 
-/// A summary that fits on a screen, and what somebody should know before it is applied.
+/// A summary that fits on a screen, and notes that the user should read before the apply.
 pub fn show_before(out: &mut Printer, plan: &Plan, all: bool) -> Result<()> {
     let listing = listing(&plan.files, all);
     let some = if all { listing.rows.len() } else { SHOWN };
     let left = listing.print_some(out, some)?;
     if left > 0 {
-        out.line(format_args!("and {} (`--dry-run` lists them)", count(left as u64, "more line")))?;
+        out.line(format_args!(
+            "and {} (`--dry-run` lists them)",
+            count(left as u64, "more line")
+        ))?;
     }
     tell_notes(out, &plan.pointed, &plan.notes, &plan.ignored);
     if listing.is_folded() || left > 0 {
@@ -213,17 +240,20 @@ fn tell_notes(out: &mut Printer, pointed: &[Pointed], notes: &[Note], ignored: &
     for line in pointed_lines(pointed) {
         out.warn(line);
     }
-    // That git keeps its own files to itself is nothing new: of its work, commits are told.
+    // Git's own files are always omitted, which needs no message: its commits are reported.
     let is_known = |note: &&Note| note.reason == Reason::Git && note.path.components().count() == 1;
-    notes.iter().filter(|note| !is_known(note)).for_each(|note| out.talk(note));
+    notes
+        .iter()
+        .filter(|note| !is_known(note))
+        .for_each(|note| out.talk(note));
     tell_ignored(out, ignored);
 }
 
 /// So many files of one directory that are pointed out for one reason are one line.
 const ALIKE: usize = 4;
 
-/// One line for each file that is pointed out, or for many of one directory, those first that stand alone: what matters is
-/// not found among twenty that are alike.
+/// One line for each file that is pointed out, or for many of one directory; single files first, because an
+/// important one is easily missed among twenty similar ones.
 fn pointed_lines(pointed: &[Pointed]) -> Vec<String> {
     let mut groups: BTreeMap<(TreePath, &str), Vec<&Pointed>> = BTreeMap::new();
     for file in pointed {
@@ -233,29 +263,43 @@ fn pointed_lines(pointed: &[Pointed]) -> Vec<String> {
     let (many, few): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(_, files)| files.len() >= ALIKE);
     let mut alone: Vec<&Pointed> = few.into_iter().flat_map(|(_, files)| files).collect();
     alone.sort_by(|a, b| a.path.cmp(&b.path));
-    let alone =
-        alone.into_iter().map(|file| format!("look at {}: {}", shown(&file.path, false), file.reason));
+    let alone = alone
+        .into_iter()
+        .map(|file| format!("look at {}: {}", shown(&file.path, false), file.reason));
     let many = many.into_iter().map(|((above, reason), files)| {
-        format!("look at {} ({} files): {reason}", shown(&above, true), files.len())
+        format!(
+            "look at {} ({} files): {reason}",
+            shown(&above, true),
+            files.len()
+        )
     });
     alone.chain(many).collect()
 }
 
-/// How many paths that are left out are told.
+/// How many omitted paths are listed.
 const GUARDED: usize = 20;
 
-/// What is left out because this machine would run it, and how it is brought all the same.
+/// The files that are omitted because this machine would run them, and how to apply them nevertheless.
 fn tell_guarded(out: &mut Printer, task: &str, guarded: &[Guarded]) {
     for Guarded { path, reason } in guarded.iter().take(GUARDED) {
         out.warn(format_args!("left out {}: {reason}", shown(path, false)));
     }
     if guarded.len() > GUARDED {
-        out.warn(format_args!("left out {} more such files", guarded.len() - GUARDED));
+        out.warn(format_args!(
+            "left out {} more such files",
+            guarded.len() - GUARDED
+        ));
     }
     if let Some(first) = guarded.first() {
-        let path = crate::unreached::quoted(&[shown(&first.path, false)]);
+        // From the root, wherever it is typed.
+        let path = crate::unreached::quoted(&[format!("/{}", shown(&first.path, false))]);
+        let (them, one) = if guarded.len() == 1 {
+            ("it", "it")
+        } else {
+            ("them", "the first")
+        };
         out.talk(format_args!(
-            "look at them with `avfs diff {task}`; `avfs apply {task} --allow {path}` brings one"
+            "review {them} with `avfs diff {task}`; `avfs apply {task} --allow {path}` applies {one}"
         ));
     }
 }
@@ -276,18 +320,27 @@ impl List {
 }
 
 fn listing(files: &[AppliedFile], all: bool) -> Listing {
-    let is_directory =
-        |file: &&AppliedFile| matches!(file.deed, Deed::DirectoryAdded | Deed::DirectoryRemoved);
-    let whole = files.iter().filter(is_directory).map(|file| file.path.clone()).collect();
+    let is_directory = |file: &&AppliedFile| {
+        matches!(
+            file.action,
+            AppliedAction::DirectoryAdded | AppliedAction::DirectoryRemoved
+        )
+    };
+    let whole = files
+        .iter()
+        .filter(is_directory)
+        .map(|file| file.path.clone())
+        .collect();
     let mut items: Vec<Item> = files.iter().map(Item::from).collect();
     without_needless_directories(&mut items);
-    match all {
-        true => Listing::every(&items),
-        false => Listing::folded(&items, &whole),
+    if all {
+        Listing::every(&items)
+    } else {
+        Listing::folded(&items, &whole)
     }
 }
 
-/// How many files had what done to them.
+/// The numbers of files by kind of change.
 pub fn counts(files: &[AppliedFile]) -> String {
     listing(files, true).counts()
 }
@@ -297,9 +350,9 @@ pub fn list(out: &mut Printer, files: &[AppliedFile], all: bool) -> Result<()> {
     Ok(listing(files, all).print(out)?)
 }
 
-/// What is left to tell of a plan when it has been carried out.
+/// The part of a plan that is reported after its execution.
 pub struct Summary {
-    body: ApplyBody,
+    body: AppliedBody,
     pointed: Vec<Pointed>,
     notes: Vec<Note>,
     settled: Vec<Conflict>,
@@ -312,7 +365,7 @@ pub struct Summary {
 impl Summary {
     pub fn of(task: &Task, plan: &Plan) -> Summary {
         Summary {
-            body: ApplyBody::of(task, plan, false),
+            body: AppliedBody::of(task, plan, false),
             pointed: plan.pointed.clone(),
             notes: plan.notes.clone(),
             settled: plan.settled.clone(),
@@ -323,18 +376,19 @@ impl Summary {
         }
     }
 
-    /// What the command ends with.
+    /// The exit status of the command.
     pub fn status(&self) -> ExitStatus {
-        match self.settled.is_empty() && self.guarded.is_empty() {
-            true => ExitStatus::Success,
-            false => ExitStatus::No,
+        if self.settled.is_empty() && self.guarded.is_empty() {
+            ExitStatus::Success
+        } else {
+            ExitStatus::No
         }
     }
 
-    pub fn into_body(self, applied: &Applied) -> ApplyBody {
-        ApplyBody {
+    pub fn into_body(self, applied: &Applied) -> AppliedBody {
+        AppliedBody {
             id: applied.id.map(|id| id.0),
-            files: applied.files.iter().map(FileBody::from).collect(),
+            files: applied.files.iter().map(ApplyFileBody::from).collect(),
             kept: applied.kept.iter().map(KeptBody::from).collect(),
             ..self.body
         }
@@ -357,11 +411,11 @@ impl Summary {
         }
         tell_kept(out, &applied.kept);
         if applied.in_two_steps {
-            out.warn("this file system cannot exchange files at once: it was done in two steps");
+            out.warn("this file system cannot exchange files in one step, so the apply took two");
         }
         match applied.id {
             Some(id) => out.talk(format_args!(
-                "applied task '{}' to {}: {}; `avfs undo --apply {id}` takes it back",
+                "applied task '{}' to {}: {}; `avfs undo --apply {id}` undoes it",
                 self.task,
                 self.directory,
                 counts(&applied.files)
@@ -378,10 +432,13 @@ mod tests {
 
     #[test]
     fn many_files_alike_are_one_line_behind_those_that_stand_alone() {
-        let pointed =
-            |path: &str, reason| Pointed { path: TreePath::parse(path.as_bytes()).unwrap(), reason };
-        let mut files: Vec<Pointed> =
-            (0..14).map(|n| pointed(&format!("bin/{n:02}"), "it became executable")).collect();
+        let pointed = |path: &str, reason| Pointed {
+            path: TreePath::parse(path.as_bytes()).unwrap(),
+            reason,
+        };
+        let mut files: Vec<Pointed> = (0..14)
+            .map(|n| pointed(&format!("bin/{n:02}"), "it became executable"))
+            .collect();
         files.push(pointed("bin/build.rs", "cargo runs it when it builds"));
         files.push(pointed("web/run", "it became executable"));
         let expected = [

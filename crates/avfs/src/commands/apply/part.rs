@@ -1,46 +1,51 @@
-//! An apply that another command does at its end: what came of it is part of that command's object.
+//! An apply at the end of another command: its result is part of that command's object.
 
 use agentvfs::Task;
-use agentvfs::apply::{Application, Selection};
+use agentvfs::apply::Selection;
 use anyhow::Result;
 use serde::{Serialize, Serializer};
 
-use super::output::{ApplyBody, Summary};
+use super::output::{AppliedBody, Summary};
 use super::{MannerArgs, options};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::json::ErrorBody;
 
-pub struct Part {
+pub struct AppliedPart {
     pub status: ExitStatus,
-    outcome: Result<ApplyBody, Failure>,
+    outcome: Result<AppliedBody, Failure>,
 }
 
-impl Part {
+impl AppliedPart {
     /// Applies all of a task or nothing, without a question.
-    pub fn of(context: &mut Context<'_>, task: &Task) -> Part {
+    pub fn of(context: &mut Context<'_>, task: &Task) -> AppliedPart {
         match apply(context, task) {
-            Ok((status, body)) => Part { status, outcome: Ok(body) },
+            Ok((status, body)) => AppliedPart {
+                status,
+                outcome: Ok(body),
+            },
             Err(error) => {
                 let failure = Failure::of(&error);
-                Part { status: failure.status, outcome: Err(failure) }
+                AppliedPart {
+                    status: failure.status,
+                    outcome: Err(failure),
+                }
             }
         }
     }
 }
 
-fn apply(context: &mut Context<'_>, task: &Task) -> Result<(ExitStatus, ApplyBody)> {
-    let (store, options) = (context.task_store()?, options(context, task, &MannerArgs::unasked())?);
-    let (base, head, selection) = (task.base()?, task.head()?, Selection::default());
-    let plan = Application::plan(&store, base, head, task.root(), &selection, &options);
-    let plan = plan.map_err(agentvfs::Error::from)?;
+fn apply(context: &mut Context<'_>, task: &Task) -> Result<(ExitStatus, AppliedBody)> {
+    context.task_store()?;
+    let options = options(context, task, &MannerArgs::unasked())?;
+    let plan = task.plan_apply(&Selection::default(), &options)?;
     let summary = Summary::of(task, &plan);
     let applied = plan.carry_out()?;
     Ok((summary.status(), summary.into_body(&applied)))
 }
 
-impl Serialize for Part {
+impl Serialize for AppliedPart {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.outcome {
             Ok(body) => body.serialize(serializer),

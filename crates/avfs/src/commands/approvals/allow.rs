@@ -2,24 +2,25 @@
 
 use std::path::PathBuf;
 
-use agentvfs::approvals::{Allowance, SavePlace};
+use agentvfs::Store;
+use agentvfs::approvals::{Allowance, Approval, SavePlace};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::body::{ApprovalBody, RuleBody};
+use super::body::{ApprovalBody, ApprovalsRuleBody};
 use super::{find, wrapped};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// Let what is asked run: once, for a session, or always
+/// Allow a request: once, for 8 hours, or always
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "--once (the default) holds for one run of exactly what `avfs approvals show` tells, on that state of
-the vault. --session holds for the same request by the same principal, whatever the vault holds, for 8 hours.
---always saves a rule with the vault, which holds for runs that reach no other hosts; `avfs approvals rules
---forget N` takes it back. --rule saves other words of the command instead, down to its subcommand. --policy saves it at the end of a
-policy file instead, with its network. Where a word of the command means a file of the vault, or a program that is not
-known before it runs, only --once is possible.
+    after_help = "--once (the default) allows one run of exactly what `avfs approvals show` lists, on that state of the vault.
+--session allows the same request by the same principal for 8 hours, whatever the state of the vault.
+--always saves a rule with the vault, for runs that reach no other hosts; `avfs approvals rules --forget N`
+removes it. --rule saves fewer words of the command, down to its subcommand. --policy appends the rule to a
+policy file instead, with its network. If a word of the command refers to a file of the vault, or to a program
+that is known only when it runs, only --once is possible.
 
 Examples:
   avfs approvals allow a1-5f0c21d8
@@ -28,22 +29,23 @@ Examples:
   avfs approvals allow a1-5f0c21d8 --always --rule 'git push origin'
   avfs approvals allow a1-5f0c21d8 --always --policy policy.toml"
 )]
-pub struct AllowArgs {
+pub struct ApprovalsAllowArgs {
+    /// The id of the approval
     #[arg(value_name = "ID")]
     id: String,
-    /// For one run (the default)
+    /// Allow one run (the default)
     #[arg(long, group = "scope")]
     once: bool,
-    /// For the same request, for 8 hours
+    /// Allow the same request for 8 hours
     #[arg(long, group = "scope")]
     session: bool,
-    /// Save the rule that `show` tells
+    /// Save the rule that `avfs approvals show` prints
     #[arg(long, group = "scope")]
     always: bool,
-    /// Save these words instead; can be given for each part of the command
+    /// Save these words instead; can be repeated, once for each part of the command
     #[arg(long, value_name = "WORDS", requires = "always")]
     rule: Vec<String>,
-    /// Save it in this policy file
+    /// Save the rule in this policy file
     #[arg(long, value_name = "FILE", requires = "always")]
     policy: Option<PathBuf>,
 }
@@ -52,10 +54,10 @@ pub struct AllowArgs {
 struct AllowedBody {
     #[serde(flatten)]
     approval: ApprovalBody,
-    saved: Vec<RuleBody>,
+    saved: Vec<ApprovalsRuleBody>,
 }
 
-impl AllowArgs {
+impl ApprovalsAllowArgs {
     fn allowance(&self) -> Allowance {
         match (self.session, self.always) {
             (true, _) => Allowance::Session,
@@ -68,14 +70,34 @@ impl AllowArgs {
     }
 }
 
-pub fn run(context: &mut Context<'_>, args: &AllowArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &ApprovalsAllowArgs) -> Result<ExitStatus> {
     let (store, asked) = find(context, &args.id)?;
-    let (approval, saved) = store.allow(&asked.id, &args.allowance())?;
+    let allowance = args.allowance();
+    let (approval, saved) = store.allow(&asked.id, &allowance)?;
+    let has_moved = allowance == Allowance::Once && has_moved(&store, &approval);
+    let status = if has_moved {
+        ExitStatus::No
+    } else {
+        ExitStatus::Success
+    };
+    if has_moved {
+        let id = &approval.id;
+        context.out.warn(format_args!(
+            "approval {id} no longer holds: the vault has changed since the request"
+        ));
+        context.out.talk("hint: run the command again: it asks again");
+    }
     if context.out.is_json() {
-        let saved = saved.iter().map(RuleBody::of).collect();
-        let body = AllowedBody { approval: ApprovalBody::of(&store, &approval)?, saved };
+        let saved = saved.iter().map(ApprovalsRuleBody::of).collect();
+        let body = AllowedBody {
+            approval: ApprovalBody::of(&store, &approval)?,
+            saved,
+        };
         context.out.object("approval-allowed", &body)?;
-        return Ok(ExitStatus::Success);
+        return Ok(status);
+    }
+    if has_moved {
+        return Ok(status);
     }
     for row in wrapped::rows("allowed", &approval.binding.command.shown(), wrapped::width()) {
         context.out.talk(row);
@@ -83,5 +105,11 @@ pub fn run(context: &mut Context<'_>, args: &AllowArgs) -> Result<ExitStatus> {
     for rule in saved {
         context.out.talk(format_args!("saved: {}", rule.name()));
     }
-    Ok(ExitStatus::Success)
+    Ok(status)
+}
+
+/// Whether the vault has changed since the request. If it cannot be examined now, that is not reported.
+fn has_moved(store: &Store, approval: &Approval) -> bool {
+    let head = store.vault_by_id(approval.binding.vault).head();
+    head.is_ok_and(|head| head != approval.binding.head)
 }

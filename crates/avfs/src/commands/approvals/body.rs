@@ -2,10 +2,11 @@
 
 use agentvfs::Store;
 use agentvfs::approvals::{
-    Approval, ApprovalState, AskedCommand, AskedLimits, AskedNetwork, FoundProgram, Input, NamedProgram, Raw,
+    Approval, ApprovalState, AskedCommand, AskedLimits, AskedNetwork, BoundInput, FoundProgram, NamedProgram,
+    StoredBytes,
 };
-use agentvfs::exec::boundary::classify::{Classes, Part};
-use agentvfs::exec::boundary::policy::PrefixRule;
+use agentvfs::exec::sandbox::classify::{Classes, CommandPart};
+use agentvfs::exec::sandbox::policy::PrefixRule;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -32,10 +33,10 @@ pub struct ApprovalBody {
     path: Option<WordBody>,
     home: Option<WordBody>,
     env: Vec<VariableBody>,
-    /// Those of the caller that come along, whose values are not kept.
+    /// The caller's variables that are passed on, without their values.
     env_passed: Vec<WordBody>,
     env_inherited: Vec<VariableBody>,
-    stdin: Option<Input>,
+    stdin: Option<BoundInput>,
     rules: Option<Vec<String>>,
     network: AskedNetwork,
     published: Vec<String>,
@@ -58,9 +59,9 @@ pub struct ApprovalBody {
     digest: String,
     reason: String,
     classes: Classes,
-    parts: Vec<Part>,
-    always: Vec<RuleBody>,
-    /// What `always` saves is for the command as a whole.
+    parts: Vec<CommandPart>,
+    always: Vec<ApprovalsRuleBody>,
+    /// The rule that `always` saves applies to the command as a whole.
     always_whole: bool,
     earlier: Option<EarlierBody>,
 }
@@ -93,13 +94,17 @@ impl ProgramBody {
             FoundProgram::InVault(path) => ("vault", Some(path)),
             FoundProgram::Unknown => ("unknown", None),
         };
-        ProgramBody { name: program.name.clone(), found, path: path.map(word) }
+        ProgramBody {
+            name: program.name.clone(),
+            found,
+            path: path.map(word),
+        }
     }
 }
 
 /// A rule that would be saved, or was.
 #[derive(Serialize)]
-pub struct RuleBody {
+pub struct ApprovalsRuleBody {
     pub prefix: Vec<String>,
     pub exact: bool,
     pub classes: Option<Classes>,
@@ -158,23 +163,31 @@ impl ApprovalBody {
             reason: approval.reason.clone(),
             classes: found.classes,
             parts: found.parts,
-            always: approval.rules_to_save()?.iter().map(RuleBody::of).collect(),
+            always: approval
+                .rules_to_save()
+                .iter()
+                .map(ApprovalsRuleBody::of)
+                .collect(),
             always_whole: approval.saves_whole_command(),
-            earlier: approval
-                .earlier
-                .as_ref()
-                .map(|earlier| EarlierBody { id: earlier.id.to_string(), changed: earlier.changed.clone() }),
+            earlier: approval.earlier.as_ref().map(|earlier| EarlierBody {
+                id: earlier.id.to_string(),
+                changed: earlier.changed.clone(),
+            }),
         })
     }
 }
 
-impl RuleBody {
-    pub fn of(rule: &PrefixRule) -> RuleBody {
-        RuleBody { prefix: rule.prefix.clone(), exact: rule.exact, classes: rule.classes }
+impl ApprovalsRuleBody {
+    pub fn of(rule: &PrefixRule) -> ApprovalsRuleBody {
+        ApprovalsRuleBody {
+            prefix: rule.prefix.clone(),
+            exact: rule.exact,
+            classes: rule.classes,
+        }
     }
 }
 
-/// What an approval's state has besides its name.
+/// The fields of an approval's state besides its name.
 #[derive(Default)]
 struct StateFields {
     scope: Option<&'static str>,
@@ -189,14 +202,25 @@ impl StateFields {
         let none = StateFields::default();
         match state.clone() {
             ApprovalState::Pending | ApprovalState::Expired => none,
-            ApprovalState::Allowed { scope, by, .. } => {
-                StateFields { scope: Some(scope.as_str()), by: Some(by), ..none }
-            }
-            ApprovalState::Denied { by, reason, .. } => {
-                StateFields { by: Some(by), denied_because: reason, ..none }
-            }
-            ApprovalState::Used { run, by } => StateFields { by: Some(by), used_by_run: Some(run), ..none },
-            ApprovalState::Replaced { with } => StateFields { replaced_with: Some(with.to_string()), ..none },
+            ApprovalState::Allowed { scope, by, .. } => StateFields {
+                scope: Some(scope.as_str()),
+                by: Some(by),
+                ..none
+            },
+            ApprovalState::Denied { by, reason, .. } => StateFields {
+                by: Some(by),
+                denied_because: reason,
+                ..none
+            },
+            ApprovalState::Used { run, by } => StateFields {
+                by: Some(by),
+                used_by_run: Some(run),
+                ..none
+            },
+            ApprovalState::Replaced { with } => StateFields {
+                replaced_with: Some(with.to_string()),
+                ..none
+            },
         }
     }
 }
@@ -209,12 +233,12 @@ fn command(command: &AskedCommand) -> (Vec<WordBody>, &'static str) {
     }
 }
 
-fn word(raw: &Raw) -> WordBody {
+fn word(raw: &StoredBytes) -> WordBody {
     WordBody::new(raw.as_bytes())
 }
 
-fn variables(pairs: &[(Raw, Raw)]) -> Vec<VariableBody> {
-    let variable = |(name, value): &(Raw, Raw)| VariableBody {
+fn variables(pairs: &[(StoredBytes, StoredBytes)]) -> Vec<VariableBody> {
+    let variable = |(name, value): &(StoredBytes, StoredBytes)| VariableBody {
         name: NameField::new(name.as_bytes()),
         value: ValueField::new(value.as_bytes()),
     };

@@ -13,23 +13,26 @@ use rustix::termios::{QueueSelector, tcflush};
 
 use super::show::{RulesShown, show};
 use super::wrapped;
-use crate::printer::{Manner, Printer};
+use crate::printer::{OutputStyle, Printer};
 use crate::settings::ColorWhen;
 
-/// How soon an answer from elsewhere, and the end of the command, are noticed.
-const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// A command that is no longer is repeated above the question.
+/// The interval for checking for an answer given elsewhere, and for the end of the command.
+const LOOK_EVERY: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+/// A command that is longer than this is repeated above the question.
 const COMMAND_REPEATED: usize = 60;
 /// No answer is longer.
 const ANSWER_MAX: usize = 4096;
 
-/// Whether somebody is at the terminal who can be asked.
+/// Whether a user at the terminal can be asked.
 pub fn is_possible(out: &Printer) -> bool {
     out.talks() && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum ApprovalAnswer {
     Once,
     Session,
     Always,
@@ -38,52 +41,66 @@ enum Answer {
     Explain,
 }
 
-const EXPLANATION: &str = "  o  once: exactly this command, once, on this state of the vault
+fn explanation(id: &ApprovalId) -> String {
+    format!(
+        "  o  once: exactly this command, once, on this state of the vault
   s  session: the same command by the same principal, for 8 hours
   a  always: saves the rule shown above with the vault; `avfs approvals rules --forget N` removes it
   d  deny: the command does not run, and is refused when it is asked for again
-  q  quit: leaves the question open; `avfs approvals` answers it later";
+  q  quit: leaves the question open; `avfs approvals allow {id}` or `avfs approvals deny {id}` answers it later"
+    )
+}
 
-/// Shows what is asked and waits for an answer: typed here, given elsewhere, or none because the command is to end.
+/// Shows the request and waits for an answer: typed here, given elsewhere, or none because the command must
+/// end.
 pub fn ask(store: &Store, id: &ApprovalId, is_cancelled: &dyn Fn(Duration) -> bool) -> Result<()> {
     let approval = store.approval(id)?;
-    let manner = Manner { color: ColorWhen::Never, json: false, quiet: false, paged: false };
+    let manner = OutputStyle {
+        color: ColorWhen::Never,
+        json: false,
+        quiet: false,
+        paged: false,
+    };
     let mut out = Printer::to(Box::new(io::stderr()), Box::new(io::stderr()), manner);
     out.line("this command needs your approval")?;
     show(&mut out, store, &approval, RulesShown::Counted)?;
     out.flush()?;
-    // A long command has pushed the rest off the screen: what counts stands right above the question, too.
+    // A long command has pushed the rest off the screen: the important part is repeated directly above the
+    // question.
     out.line(summary(&approval))?;
     out.flush()?;
     let is_fixed = approval.binding.once_only().is_none();
-    let can_save = is_fixed && !approval.rules_to_save()?.is_empty();
-    // Keys that were pressed before the question was there are no answer to it.
+    let can_save = is_fixed && !approval.rules_to_save().is_empty();
+    // Keys that were pressed before the question appeared do not answer it.
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     loop {
         let session = if is_fixed { ", for the [s]ession" } else { "" };
         let always = if can_save { ", [a]lways" } else { "" };
-        write!(io::stderr(), "allow it [o]nce{session}{always}; [d]eny, [q]uit, [?] help: ")?;
+        write!(
+            io::stderr(),
+            "allow it [o]nce{session}{always}; [d]eny, [q]uit, [?] help: "
+        )?;
         let Some(line) = typed(store, id, is_cancelled)? else {
             writeln!(io::stderr())?;
             return Ok(());
         };
         let told = match read_answer(&line, is_fixed, can_save) {
-            Some(Answer::Once) => allow(store, &approval, &Allowance::Once),
-            Some(Answer::Session) => allow(store, &approval, &Allowance::Session),
-            Some(Answer::Always) => {
+            Some(ApprovalAnswer::Once) => allow(store, &approval, &Allowance::Once),
+            Some(ApprovalAnswer::Session) => allow(store, &approval, &Allowance::Session),
+            Some(ApprovalAnswer::Always) => {
                 let (edits, place) = (Vec::new(), SavePlace::Vault);
                 allow(store, &approval, &Allowance::Always { edits, place })
             }
-            Some(Answer::Deny) => store.deny(id, None).map(drop).map_err(anyhow::Error::from),
-            Some(Answer::Later) => return Ok(()),
-            Some(Answer::Explain) => {
-                writeln!(io::stderr(), "{EXPLANATION}")?;
+            Some(ApprovalAnswer::Deny) => store.deny(id, None).map(drop).map_err(anyhow::Error::from),
+            Some(ApprovalAnswer::Later) => return Ok(()),
+            Some(ApprovalAnswer::Explain) => {
+                writeln!(io::stderr(), "{}", explanation(id))?;
                 continue;
             }
             None => continue,
         };
         return match (told, store.approval(id)?.state) {
-            // Somebody was faster, with whatever answer: that one counts.
+            // It was answered elsewhere first: that answer counts.
             (Err(_), state) if state != ApprovalState::Pending => Ok(()),
             (told, _) => told,
         };
@@ -94,45 +111,49 @@ fn summary(approval: &Approval) -> String {
     let binding = &approval.binding;
     let command = wrapped::visible(&binding.command.shown());
     let is_short = command.chars().count() <= COMMAND_REPEATED && !command.contains("\\n");
-    let command = match is_short {
-        true => command,
-        false => format!("command of {}", wrapped::length(&binding.command.shown())),
+    let command = if is_short {
+        command
+    } else {
+        format!("command of {}", wrapped::length(&binding.command.shown()))
     };
     let network = match &binding.network {
         AskedNetwork::None => "no network".to_owned(),
         AskedNetwork::Host => "everything that this machine reaches".to_owned(),
         AskedNetwork::Hosts(hosts) => format!("network {}", wrapped::visible(&hosts.join(", "))),
     };
-    let published = match binding.published.is_empty() {
-        true => String::new(),
-        false => format!(", published {}", binding.published.join(", ")),
+    let published = if binding.published.is_empty() {
+        String::new()
+    } else {
+        format!(", published {}", binding.published.join(", "))
     };
     format!("{}: {command}, {network}{published}", approval.id)
 }
 
 fn allow(store: &Store, approval: &Approval, allowance: &Allowance) -> Result<()> {
     let (_, saved) = store.allow(&approval.id, allowance)?;
-    saved.iter().try_for_each(|rule| say(format_args!("saved: {}", rule.name())))
+    saved
+        .iter()
+        .try_for_each(|rule| say(format_args!("saved: {}", rule.name())))
 }
 
 fn say(text: impl Display) -> Result<()> {
     Ok(writeln!(io::stderr(), "{text}")?)
 }
 
-fn read_answer(line: &str, is_fixed: bool, can_save: bool) -> Option<Answer> {
+fn read_answer(line: &str, is_fixed: bool, can_save: bool) -> Option<ApprovalAnswer> {
     match line.trim().to_ascii_lowercase().as_str() {
-        "o" | "once" => Some(Answer::Once),
-        "s" | "session" if is_fixed => Some(Answer::Session),
-        "a" | "always" if can_save => Some(Answer::Always),
-        "d" | "deny" => Some(Answer::Deny),
-        "q" | "quit" => Some(Answer::Later),
-        "?" | "h" | "help" => Some(Answer::Explain),
+        "o" | "once" => Some(ApprovalAnswer::Once),
+        "s" | "session" if is_fixed => Some(ApprovalAnswer::Session),
+        "a" | "always" if can_save => Some(ApprovalAnswer::Always),
+        "d" | "deny" => Some(ApprovalAnswer::Deny),
+        "q" | "quit" => Some(ApprovalAnswer::Later),
+        "?" | "h" | "help" => Some(ApprovalAnswer::Explain),
         _ => None,
     }
 }
 
-/// A line from the terminal; `None` if there is none: it was answered elsewhere, the terminal is gone, or the command is to
-/// end.
+/// A line from the terminal; `None` if there is none: the request was answered elsewhere, the terminal is
+/// gone, or the command must end.
 fn typed(store: &Store, id: &ApprovalId, is_cancelled: &dyn Fn(Duration) -> bool) -> Result<Option<String>> {
     let stdin = io::stdin();
     loop {
@@ -161,16 +182,20 @@ mod tests {
     #[test]
     fn an_answer_is_a_letter_or_a_word_and_nothing_else_is_one() {
         let check = |line, expected| assert_eq!(read_answer(line, true, true), expected, "{line:?}");
-        check("o\n", Some(Answer::Once));
-        check(" ONCE ", Some(Answer::Once));
-        check("session\n", Some(Answer::Session));
-        check("a\n", Some(Answer::Always));
-        check("d\n", Some(Answer::Deny));
-        check("?\n", Some(Answer::Explain));
+        check("o\n", Some(ApprovalAnswer::Once));
+        check(" ONCE ", Some(ApprovalAnswer::Once));
+        check("session\n", Some(ApprovalAnswer::Session));
+        check("a\n", Some(ApprovalAnswer::Always));
+        check("d\n", Some(ApprovalAnswer::Deny));
+        check("?\n", Some(ApprovalAnswer::Explain));
         for none in ["", "\n", "y\n", "yes\n", "oo\n", "o d\n"] {
             check(none, None);
         }
         assert_eq!(read_answer("a\n", true, false), None, "there is nothing to save");
-        assert_eq!(read_answer("s\n", false, false), None, "what it means is not fixed");
+        assert_eq!(
+            read_answer("s\n", false, false),
+            None,
+            "what it means is not fixed"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `avfs approvals rules`: what was allowed for always in a vault.
+//! `avfs approvals rules`: what was permanently allowed in a vault.
 
 use agentvfs::approvals::{AskedNetwork, SavedRule};
 use anyhow::Result;
@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::time::show_rfc3339;
 
-/// List the rules that were saved with a vault, or take one back
+/// List the rules that were saved with a vault, or delete one
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A saved rule answers where the policy would ask. What the policy denies stays denied.
@@ -20,7 +20,7 @@ Examples:
   avfs approvals rules --forget 2"
 )]
 pub struct RulesArgs {
-    /// Take the rule with this number back
+    /// Delete the rule with this number
     #[arg(long, value_name = "N")]
     forget: Option<usize>,
 }
@@ -28,34 +28,37 @@ pub struct RulesArgs {
 #[derive(Serialize)]
 struct RulesBody {
     vault: String,
-    rules: Vec<SavedBody>,
-    forgotten: Option<SavedBody>,
+    rules: Vec<SavedRuleBody>,
+    forgotten: Option<SavedRuleBody>,
 }
 
 #[derive(Serialize)]
-struct SavedBody {
+struct SavedRuleBody {
     rule: String,
     network: AskedNetwork,
     approval: String,
     by: String,
     time: String,
-    /// Whether it holds for anything: rules of older versions do not say where their programs were.
+    /// Whether it is still valid: rules of older versions do not record where their programs were.
     holds: bool,
-    /// Whether it holds for one command as a whole.
+    /// Whether it applies to one command as a whole.
     whole: bool,
     programs: Vec<ProgramBody>,
 }
 
-impl From<&SavedRule> for SavedBody {
-    fn from(saved: &SavedRule) -> SavedBody {
-        SavedBody {
+impl From<&SavedRule> for SavedRuleBody {
+    fn from(saved: &SavedRule) -> SavedRuleBody {
+        SavedRuleBody {
             rule: saved.rule.clone(),
             network: saved.network.clone(),
             approval: saved.approval.to_string(),
             by: saved.by.clone(),
             time: show_rfc3339(saved.time),
             holds: saved.holds_for.is_some(),
-            whole: saved.holds_for.as_ref().is_some_and(|holds_for| holds_for.command.is_some()),
+            whole: saved
+                .holds_for
+                .as_ref()
+                .is_some_and(|holds_for| holds_for.command.is_some()),
             programs: saved
                 .holds_for
                 .iter()
@@ -68,13 +71,16 @@ impl From<&SavedRule> for SavedBody {
 
 pub fn run(context: &mut Context<'_>, args: &RulesArgs) -> Result<ExitStatus> {
     let vault = context.vault()?;
-    let forgotten = args.forget.map(|number| vault.forget_saved_rule(number)).transpose()?;
-    let rules = vault.saved_rules()?;
+    let forgotten = args
+        .forget
+        .map(|number| vault.approvals().forget_saved_rule(number))
+        .transpose()?;
+    let rules = vault.approvals().saved_rules()?;
     if context.out.is_json() {
         let body = RulesBody {
             vault: vault.name()?.to_string(),
-            rules: rules.iter().map(SavedBody::from).collect(),
-            forgotten: forgotten.as_ref().map(SavedBody::from),
+            rules: rules.iter().map(SavedRuleBody::from).collect(),
+            forgotten: forgotten.as_ref().map(SavedRuleBody::from),
         };
         context.out.object("approval-rules", &body)?;
         return Ok(ExitStatus::Success);
@@ -90,7 +96,7 @@ pub fn run(context: &mut Context<'_>, args: &RulesArgs) -> Result<ExitStatus> {
             AskedNetwork::Hosts(hosts) => hosts.join(","),
         };
         let kind = match &saved.holds_for {
-            None => ", of an older version: it is asked for again",
+            None => ", of an older version: a new approval is needed",
             Some(holds_for) if holds_for.command.is_some() => ", in its whole line",
             Some(_) => "",
         };

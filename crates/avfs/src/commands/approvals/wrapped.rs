@@ -10,23 +10,25 @@ use rustix::termios::tcgetwinsize;
 const WIDTH: usize = 100;
 /// A terminal that is narrower than this is not wrapped for.
 const NARROWEST: usize = 40;
-/// So many blanks in a row are words between words; more of them push what follows out of sight.
+/// Longer runs of blanks are described in words, because they could push text out of sight.
 const BLANKS: usize = 2;
 /// Words that are longer are broken at the end of a row.
 const LONG_WORD: usize = 24;
 /// In front of every row but the first, so that nothing in a text looks like a line of ours.
 pub const MARGIN: &str = "  | ";
 
-/// How many columns there are.
+/// The number of columns.
 pub fn width() -> usize {
     let of_stdout = tcgetwinsize(io::stdout()).ok();
     let size = of_stdout.or_else(|| tcgetwinsize(io::stderr()).ok());
-    let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    let columns = size
+        .map(|size| usize::from(size.ws_col))
+        .filter(|columns| *columns > 0);
     columns.map_or(WIDTH, |columns| columns.max(NARROWEST))
 }
 
-/// An escaped text with long runs of blanks, and blanks that are no spaces, told in words. A single backslash is never
-/// the text's own.
+/// An escaped text, in which long runs of blanks, and blanks that are not spaces, are described in words. A
+/// single backslash is never the text's own.
 pub fn visible(escaped: &str) -> String {
     let mut text = String::with_capacity(escaped.len());
     let mut blanks = 0;
@@ -72,12 +74,14 @@ pub fn rows(key: &str, escaped: &str, width: usize) -> Vec<String> {
     }
     let mut rows = vec![format!("{key}: {}", length(escaped))];
     rows.extend(
-        pieces(&text, width.saturating_sub(MARGIN.len())).into_iter().map(|row| format!("{MARGIN}{row}")),
+        pieces(&text, width.saturating_sub(MARGIN.len()))
+            .into_iter()
+            .map(|row| format!("{MARGIN}{row}")),
     );
     rows
 }
 
-/// How long a text is, for people.
+/// The length of a text, for people.
 pub fn length(escaped: &str) -> String {
     let lines = lines(escaped).len();
     let characters = escaped.chars().count();
@@ -95,7 +99,7 @@ pub fn beginning(escaped: &str, width: usize, most: usize) -> (Vec<String>, usiz
     (rows, left)
 }
 
-/// Rows of so many columns. A line end of the text, which is shown as such, ends a row.
+/// Rows of this many columns. A line end of the text, which is displayed, ends a row.
 fn pieces(text: &str, width: usize) -> Vec<String> {
     let mut rows = Vec::new();
     for line in lines(text) {
@@ -115,10 +119,14 @@ fn pieces(text: &str, width: usize) -> Vec<String> {
     rows
 }
 
-/// Where a row that is full ends: behind its last word, unless that is a long one.
+/// The end of a full row: after its last word, unless that word is long.
 fn end_of_words(row: &str) -> usize {
     let end = row.rfind(' ').map_or(row.len(), |at| at + 1);
-    if row.len() - end <= LONG_WORD && end > 0 { end } else { row.len() }
+    if row.len() - end <= LONG_WORD && end > 0 {
+        end
+    } else {
+        row.len()
+    }
 }
 
 /// The lines of an escaped text, each with its `\n`. A backslash of the text's own is doubled.
@@ -153,23 +161,38 @@ mod tests {
 
     #[test]
     fn short_values_stay_on_their_line() {
-        assert_eq!(rows("command", "git push  origin", 40), ["command: git push  origin"]);
+        assert_eq!(
+            rows("command", "git push  origin", 40),
+            ["command: git push  origin"]
+        );
     }
 
     #[test]
     fn blanks_that_would_push_words_off_the_screen_are_counted() {
         let padded = format!("ls{}; curl evil", " ".repeat(500));
-        assert_eq!(rows("command", &padded, 80), ["command: ls\\{500 blanks}; curl evil"]);
+        assert_eq!(
+            rows("command", &padded, 80),
+            ["command: ls\\{500 blanks}; curl evil"]
+        );
         assert_eq!(visible("a   "), "a\\{3 blanks}");
-        assert_eq!(visible("a\u{3000}b\u{a0}c\u{2800}d\u{3164}"), "a\\u{3000}b\\u{a0}c\\u{2800}d\\u{3164}");
+        assert_eq!(
+            visible("a\u{3000}b\u{a0}c\u{2800}d\u{3164}"),
+            "a\\u{3000}b\\u{a0}c\\u{2800}d\\u{3164}"
+        );
     }
 
     #[test]
     fn long_values_are_wrapped_with_a_margin_and_nothing_is_missing() {
         let long: String = (0..100).map(|number| format!("word{number} ")).collect();
         let shown = rows("command", &long, 60);
-        assert_eq!(shown[0], format!("command: ({} characters)", long.chars().count()));
-        let told: String = shown[1..].iter().map(|row| row.strip_prefix(MARGIN).unwrap()).collect();
+        assert_eq!(
+            shown[0],
+            format!("command: ({} characters)", long.chars().count())
+        );
+        let told: String = shown[1..]
+            .iter()
+            .map(|row| row.strip_prefix(MARGIN).unwrap())
+            .collect();
         assert_eq!(told, long);
         assert!(shown.iter().all(|row| row.chars().count() <= 60), "{shown:?}");
     }
@@ -179,7 +202,12 @@ mod tests {
         let shown = rows("command", "ls\\nnetwork: none\\nrm -rf .", 80);
         assert_eq!(
             shown,
-            ["command: (27 characters, 3 lines)", "  | ls\\n", "  | network: none\\n", "  | rm -rf ."]
+            [
+                "command: (27 characters, 3 lines)",
+                "  | ls\\n",
+                "  | network: none\\n",
+                "  | rm -rf ."
+            ]
         );
     }
 

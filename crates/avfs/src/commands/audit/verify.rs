@@ -8,28 +8,30 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::versions::count;
 
-/// Check that no record was changed, removed or added in between
+/// Check that no record in the log was changed, removed or inserted
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Prints the hash at the end of the log. Whoever can write the store's files could
-write a whole new log: keep the hash elsewhere, and --expect shows it.
-Ends with status 6 if the log is broken.
+#[command(
+    after_help = "Prints the hash at the end of the log. Anyone who can write to the store's files could
+replace the whole log: keep the hash elsewhere, and check it with --expect.
+Exits with status 6 if the log is broken.
 
 Examples:
   avfs audit verify
-  avfs audit verify --expect 9f2c…        a head that was kept elsewhere")]
+  avfs audit verify --expect 9f2c…        a hash that was kept elsewhere"
+)]
 pub struct VerifyArgs {
-    /// The chain must contain this record
+    /// Require the log to contain the record with this hash
     #[arg(long, value_name = "HASH")]
     expect: Option<String>,
 
-    /// The log of the store itself instead of a vault's
+    /// Use the log of the store itself instead of a vault's
     #[arg(long)]
     store: bool,
 }
 
 #[derive(Serialize)]
 struct VerifiedBody {
-    /// None for the log of the store.
+    /// `None`: the log of the store.
     vault: Option<String>,
     entries: u64,
     head: String,
@@ -45,12 +47,16 @@ pub fn run(context: &mut Context<'_>, args: &VerifyArgs) -> Result<ExitStatus> {
     let end = log.page(entries.saturating_sub(1), 1)?;
     let head = end.into_iter().next().map(|entry| entry.hash).unwrap_or_default();
     if context.out.is_json() {
-        context.out.object("audit-verified", &VerifiedBody { vault, entries, head })?;
+        context
+            .out
+            .object("audit-verified", &VerifiedBody { vault, entries, head })?;
         return Ok(ExitStatus::Success);
     }
     context.out.line(head)?;
     let log = vault.map_or_else(|| "the store".to_owned(), |name| format!("vault '{name}'"));
     let whole = count(entries, "record");
-    context.out.talk(format_args!("the log of {log} is whole: {whole}, ending in the hash above"));
+    context.out.talk(format_args!(
+        "the log of {log} is whole: {whole}, ending in the hash above"
+    ));
     Ok(ExitStatus::Success)
 }

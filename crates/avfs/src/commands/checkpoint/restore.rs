@@ -6,33 +6,34 @@ use agentvfs::{Revision, Vault};
 use anyhow::Result;
 use avfs_core::TreePath;
 
-use crate::args::vault_path;
+use crate::args::{PathArg, path_arg};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::versions::{detail, report_restored};
 
-/// Go back to a checkpoint; the present state is saved first
+/// Restore the vault to a checkpoint; the current state is saved first
 #[derive(Debug, clap::Args)]
-#[command(after_help = "`avfs undo` takes a restore back.
+#[command(after_help = "`avfs undo` undoes a restore.
 
 Examples:
   avfs checkpoint restore before-upgrade
   avfs checkpoint restore before-upgrade --path Cargo.toml --path src")]
-pub struct RestoreArgs {
-    /// A checkpoint or the beginning of a snapshot's id
+pub struct CheckpointRestoreArgs {
+    /// A checkpoint, or the first digits of a snapshot's id
     name: String,
 
-    /// Only this file or directory; can be repeated
-    #[arg(long = "path", value_name = "PATH", value_parser = vault_path())]
-    paths: Vec<TreePath>,
+    /// Restore only this file or directory; can be repeated
+    #[arg(long = "path", value_name = "PATH", value_parser = path_arg())]
+    paths: Vec<PathArg>,
 }
 
-pub fn run(context: &mut Context<'_>, args: &RestoreArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &CheckpointRestoreArgs) -> Result<ExitStatus> {
+    let paths = context.paths(&args.paths)?;
     let vault = context.vault()?;
     let from = vault.revision(&args.name)?;
-    let detail = detail(&args.name, &args.paths);
-    let done = match args.paths.as_slice() {
-        // Through rules, what they hide stays as it is.
+    let detail = detail(&args.name, &paths);
+    let done = match paths.as_slice() {
+        // Through rules, hidden files stay unchanged.
         [] if vault.rules().is_some() => {
             vault.restore_paths(&from, &top_level(&vault, &from)?, "restore", &detail)?
         }

@@ -1,5 +1,6 @@
 //! `avfs checkpoint save`: keep the present state.
 
+use agentvfs::error::HistoryError;
 use agentvfs::{Checkpoint, CheckpointName, Error, Vault};
 use anyhow::Result;
 use jiff::tz::TimeZone;
@@ -13,38 +14,38 @@ use crate::size::HumanSize;
 use crate::time::show_compact;
 use crate::versions::short;
 
-/// Keep the present state under a name
+/// Save the current state under a name
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Prints the name of the checkpoint.
 
 Examples:
   avfs checkpoint save before-upgrade
   avfs checkpoint save -m 'all tests pass'")]
-pub struct SaveArgs {
-    /// Name [default: the date and time, as in cp-20260517-153012]
+pub struct CheckpointSaveArgs {
+    /// The name of the checkpoint [default: the date and time, as in cp-20260517-153012]
     name: Option<String>,
 
-    /// Why it is kept
+    /// A note about it
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
 }
 
 #[derive(Serialize)]
-struct SavedBody {
+struct SavedCheckpointBody {
     vault: String,
     #[serde(flatten)]
     checkpoint: CheckpointBody,
-    /// How many conflicts are open in it.
+    /// The number of open conflicts in it.
     conflicts: u64,
 }
 
-pub fn run(context: &mut Context<'_>, args: &SaveArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &CheckpointSaveArgs) -> Result<ExitStatus> {
     let vault = context.vault()?;
     save(context, &vault, args)
 }
 
 /// Keeps the present state of a vault.
-pub fn save(context: &mut Context<'_>, vault: &Vault, args: &SaveArgs) -> Result<ExitStatus> {
+pub fn save(context: &mut Context<'_>, vault: &Vault, args: &CheckpointSaveArgs) -> Result<ExitStatus> {
     let message = args.message.as_deref();
     let saved = match &args.name {
         Some(name) => vault.save_checkpoint(&CheckpointName::new(name)?, message)?,
@@ -54,19 +55,23 @@ pub fn save(context: &mut Context<'_>, vault: &Vault, args: &SaveArgs) -> Result
     if context.out.is_json() {
         let checkpoint = CheckpointBody::new(&saved, totals);
         let info = vault.info()?;
-        let body = SavedBody { vault: info.name.to_string(), checkpoint, conflicts: info.conflicts };
+        let body = SavedCheckpointBody {
+            vault: info.name.to_string(),
+            checkpoint,
+            conflicts: info.conflicts,
+        };
         context.out.object("checkpoint", &body)?;
         return Ok(ExitStatus::Success);
     }
     context.out.line(&saved.name)?;
     let snapshot = short(saved.snapshot);
-    // Of a project, what nobody has looked at is not counted.
+    // In a project, files that have not been read yet are not counted.
     match totals.filter(|_| vault.own_path().is_ok_and(|path| path.is_none())) {
         Some(totals) => {
             let (entries, bytes) = (totals.inodes, HumanSize(totals.bytes));
-            context
-                .out
-                .talk(format_args!("kept snapshot {snapshot}: {bytes} in {entries} files and directories"));
+            context.out.talk(format_args!(
+                "kept snapshot {snapshot}: {bytes} in {entries} files and directories"
+            ));
         }
         None => context.out.talk(format_args!("kept snapshot {snapshot}")),
     }
@@ -80,7 +85,7 @@ fn save_by_time(vault: &Vault, message: Option<&str>) -> Result<Checkpoint> {
     let mut name = base.clone();
     for number in 2.. {
         match vault.save_checkpoint(&CheckpointName::new(&name)?, message) {
-            Err(Error::CheckpointExists { .. }) => name = format!("{base}-{number}"),
+            Err(Error::History(HistoryError::CheckpointExists { .. })) => name = format!("{base}-{number}"),
             outcome => return Ok(outcome?),
         }
     }

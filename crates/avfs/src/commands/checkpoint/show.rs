@@ -17,11 +17,12 @@ use crate::size::HumanSize;
 use crate::time::show_local;
 use crate::versions::{count, short};
 
-/// Show a checkpoint: when, why, its size, and what changed since the one before
+/// Show a checkpoint: its time, note and size, and what changed since the previous one
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs checkpoint show before-upgrade")]
-pub struct ShowArgs {
+pub struct CheckpointShowArgs {
+    /// The checkpoint
     name: String,
 
     #[command(flatten)]
@@ -29,7 +30,7 @@ pub struct ShowArgs {
 }
 
 #[derive(Serialize)]
-struct ShowBody {
+struct CheckpointShowBody {
     vault: String,
     #[serde(flatten)]
     checkpoint: CheckpointBody,
@@ -39,20 +40,23 @@ struct ShowBody {
 }
 
 /// The state before: the previous checkpoint, or where the vault began.
-struct Before {
+struct PreviousState {
     name: Option<String>,
     snapshot: SnapshotId,
 }
 
-pub fn run(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &CheckpointShowArgs) -> Result<ExitStatus> {
     let vault = context.vault()?;
     let checkpoint = vault.checkpoint(&args.name)?;
     let totals = totals(&vault, &checkpoint)?;
     let before = before(&vault, &checkpoint)?;
-    let (old, new) = (vault.reader_at(before.snapshot)?, vault.reader_at(checkpoint.snapshot)?);
+    let (old, new) = (
+        vault.reader_at(before.snapshot)?,
+        vault.reader_at(checkpoint.snapshot)?,
+    );
     let changes = compare(&old, &new, &[])?;
     if context.out.is_json() {
-        let body = ShowBody {
+        let body = CheckpointShowBody {
             vault: vault.name()?.to_string(),
             checkpoint: CheckpointBody::new(&checkpoint, totals),
             since: before.name,
@@ -66,14 +70,23 @@ pub fn run(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-fn before(vault: &Vault, checkpoint: &Checkpoint) -> Result<Before> {
+fn before(vault: &Vault, checkpoint: &Checkpoint) -> Result<PreviousState> {
     let all = vault.checkpoints()?;
-    let place = all.iter().position(|other| other.name == checkpoint.name).unwrap_or(0);
+    let place = all
+        .iter()
+        .position(|other| other.name == checkpoint.name)
+        .unwrap_or(0);
     match all[..place].last() {
-        Some(previous) => Ok(Before { name: Some(previous.name.to_string()), snapshot: previous.snapshot }),
+        Some(previous) => Ok(PreviousState {
+            name: Some(previous.name.to_string()),
+            snapshot: previous.snapshot,
+        }),
         None => {
             let base = vault.info()?.fork_base;
-            Ok(Before { name: None, snapshot: base.map_or_else(|| first_snapshot(vault), Ok)? })
+            Ok(PreviousState {
+                name: None,
+                snapshot: base.map_or_else(|| first_snapshot(vault), Ok)?,
+            })
         }
     }
 }
@@ -82,16 +95,23 @@ fn print(
     out: &mut Printer,
     checkpoint: &Checkpoint,
     totals: Option<Totals>,
-    before: &Before,
+    before: &PreviousState,
     changes: &[FileChange],
 ) -> Result<()> {
     let time = show_local(checkpoint.time, &TimeZone::system());
     let actor = printable_line(checkpoint.actor.as_bytes());
     let id = out.paint(YELLOW, short(checkpoint.snapshot));
     out.line(format_args!("{}  {id}", out.paint(BOLD, &checkpoint.name)))?;
-    out.line(format_args!("saved {time} by {actor}, entry {} of the history", checkpoint.seq))?;
+    out.line(format_args!(
+        "saved {time} by {actor}, entry {} of the history",
+        checkpoint.seq
+    ))?;
     if let Some(totals) = totals {
-        out.line(format_args!("{}, {}", count(totals.inodes, "file"), HumanSize(totals.bytes)))?;
+        out.line(format_args!(
+            "{}, {}",
+            count(totals.inodes, "file"),
+            HumanSize(totals.bytes)
+        ))?;
     }
     if let Some(message) = &checkpoint.message {
         out.line("")?;
@@ -99,7 +119,10 @@ fn print(
             out.line(format_args!("    {}", printable_line(line.as_bytes())))?;
         }
     }
-    let since = before.name.clone().unwrap_or_else(|| "the beginning of the vault".to_owned());
+    let since = before
+        .name
+        .clone()
+        .unwrap_or_else(|| "the beginning of the vault".to_owned());
     out.line("")?;
     let number = changes.len() as u64;
     out.line(format_args!("{} changed since {since}", count(number, "file")))?;

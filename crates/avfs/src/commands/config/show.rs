@@ -10,11 +10,11 @@ use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::json::{PathField, byte_field, text_or_hex};
 use crate::printer::{FAINT, HEADING};
-use crate::settings::{Key, Origin, Setting, Value};
+use crate::settings::{ChosenSetting, Origin, SettingKey, Value};
 
 /// List every key with its value and where the value comes from
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Settings come from, each beating the one before:
+#[command(after_help = "Settings come from these places; later ones take precedence:
   the defaults
   your own avfs.toml: $XDG_CONFIG_HOME/agentvfs/avfs.toml
   the project's avfs.toml: the nearest in or above the working directory
@@ -25,7 +25,7 @@ Examples:
   avfs config show
   avfs config show --json | jq '.settings[] | select(.source != \"default\")'
   AVFS_RETENTION_ALL=3d avfs config show")]
-pub struct ShowArgs {}
+pub struct ConfigShowArgs {}
 
 #[derive(Serialize)]
 struct ConfigBody<'a> {
@@ -51,22 +51,30 @@ struct SettingBody<'a> {
     about: &'static str,
 }
 
-pub fn run(context: &mut Context<'_>, _: &ShowArgs) -> Result<ExitStatus> {
-    match context.out.is_json() {
-        true => show_json(context)?,
-        false => show_table(context)?,
+pub fn run(context: &mut Context<'_>, _: &ConfigShowArgs) -> Result<ExitStatus> {
+    if context.out.is_json() {
+        show_json(context)?
+    } else {
+        show_table(context)?
     }
     Ok(ExitStatus::Success)
 }
 
 fn show_json(context: &mut Context<'_>) -> Result<()> {
-    let files = context.settings.files.iter().map(|file| PathField::new(file.as_os_str().as_bytes()));
+    let files = context
+        .settings
+        .files
+        .iter()
+        .map(|file| PathField::new(file.as_os_str().as_bytes()));
     let settings = context.settings.all().iter().map(body);
-    let body = ConfigBody { files: files.collect(), settings: settings.collect() };
+    let body = ConfigBody {
+        files: files.collect(),
+        settings: settings.collect(),
+    };
     Ok(context.out.object("config", &body)?)
 }
 
-fn body(setting: &Setting) -> SettingBody<'_> {
+fn body(setting: &ChosenSetting) -> SettingBody<'_> {
     let file_field = |file: &std::path::Path| Some(FileField::new(file.as_os_str().as_bytes()));
     let (source, file, line, variable) = match &setting.origin {
         Origin::Default => ("default", None, None, None),
@@ -79,14 +87,28 @@ fn body(setting: &Setting) -> SettingBody<'_> {
         Some(Value::Directory(path)) => text_or_hex(path.as_os_str().as_bytes()).1,
         _ => None,
     };
-    let Setting { key, value, .. } = setting;
+    let ChosenSetting { key, value, .. } = setting;
     let (key, about, value) = (key.name(), key.about(), value.as_ref());
-    SettingBody { key, value, value_bytes_hex, source, file, line, variable, about }
+    SettingBody {
+        key,
+        value,
+        value_bytes_hex,
+        source,
+        file,
+        line,
+        variable,
+        about,
+    }
 }
 
 fn show_table(context: &mut Context<'_>) -> Result<()> {
     let rows: Vec<[String; 3]> = context.settings.all().iter().map(row).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let (first, second) = (width(0), width(1).max("VALUE".len()));
     let out = &mut *context.out;
     let heading = format!("{:<first$}  {:<second$}  FROM", "KEY", "VALUE");
@@ -98,7 +120,7 @@ fn show_table(context: &mut Context<'_>) -> Result<()> {
     Ok(())
 }
 
-fn row(setting: &Setting) -> [String; 3] {
+fn row(setting: &ChosenSetting) -> [String; 3] {
     let from = match &setting.origin {
         Origin::Default => "default".to_owned(),
         Origin::UserFile { file, line } | Origin::ProjectFile { file, line } => {
@@ -110,12 +132,17 @@ fn row(setting: &Setting) -> [String; 3] {
     [setting.key.name().to_owned(), shown_value(setting), from]
 }
 
-fn shown_value(setting: &Setting) -> String {
+fn shown_value(setting: &ChosenSetting) -> String {
     match (&setting.value, setting.key) {
         (Some(value), _) => value.to_string(),
-        (None, Key::QuotaBytes | Key::QuotaFiles | Key::RunMemory | Key::RunTimeout | Key::RunPids) => {
-            "unlimited".to_owned()
-        }
+        (
+            None,
+            SettingKey::QuotaBytes
+            | SettingKey::QuotaFiles
+            | SettingKey::RunMemory
+            | SettingKey::RunTimeout
+            | SettingKey::RunPids,
+        ) => "unlimited".to_owned(),
         (None, _) => "-".to_owned(),
     }
 }

@@ -1,9 +1,9 @@
-//! Two states compared, in the time of what differs.
+//! Compares two states, in time proportional to the differences.
 
 use std::collections::HashSet;
 
 use agentvfs::patch::{FileChange, file_changes};
-use agentvfs::{Change, Entry, Error, ReadError, SnapshotId, TaskChanges, TreeReader, Vault};
+use agentvfs::{Entry, Error, ReadError, SnapshotId, TaskChanges, TreeChange, TreeReader, Vault};
 use anyhow::Result;
 use avfs_core::TreePath;
 
@@ -19,8 +19,8 @@ pub fn compare_all(from: &TreeReader, to: &TreeReader, paths: &[TreePath]) -> Re
     let mut changes = Vec::new();
     let mut whole_directories = HashSet::new();
     let is_wanted = |path: &TreePath| paths.is_empty() || paths.iter().any(|wanted| path.starts_with(wanted));
-    let found = from.diff(to, &TreePath::root(), &mut |seen| {
-        let Change { path, before, after } = &seen.change;
+    let found = from.diff_folded(to, &mut |seen| {
+        let TreeChange { path, before, after } = &seen.change;
         if is_wanted(path) {
             let only = before.as_ref().xor(after.as_ref());
             if only.is_some_and(Entry::is_directory) {
@@ -30,8 +30,12 @@ pub fn compare_all(from: &TreeReader, to: &TreeReader, paths: &[TreePath]) -> Re
         }
         Ok(())
     });
-    found.map_err(Error::Object)?;
-    Ok(TaskChanges { files: file_changes(changes), whole_directories, ..TaskChanges::default() })
+    found.map_err(Error::from)?;
+    Ok(TaskChanges {
+        files: file_changes(changes),
+        whole_directories,
+        ..TaskChanges::default()
+    })
 }
 
 /// A path that is on neither side is a mistake, and not a path without differences.
@@ -54,11 +58,11 @@ fn exists(state: &View, path: &TreePath) -> Result<bool, Error> {
 
 /// The oldest state in the history of a vault.
 pub fn first_snapshot(vault: &Vault) -> Result<SnapshotId, Error> {
-    if let [first] = &vault.history(Some(2), 1)?[..] {
+    if let [first] = &vault.history().entries(Some(2), 1)?[..] {
         return Ok(first.snapshot);
     }
     let mut oldest = None;
-    vault.for_each_entry(|entry| {
+    vault.history().for_each_entry(|entry| {
         oldest = Some(entry.snapshot);
         Ok(true)
     })?;

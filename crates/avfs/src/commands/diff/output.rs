@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use agentvfs::git::GitSummary;
-use agentvfs::patch::{FileChange, PatchError, PatchOptions, Side, Stat, Status, write_patch};
+use agentvfs::patch::{
+    ChangeSide, ChangeStatus, FileChange, PatchError, PatchOptions, PatchStat, write_patch,
+};
 use agentvfs::{IgnoredSummary, ReadError, TreePath};
 use anyhow::Result;
 use serde::Serialize;
@@ -20,16 +22,16 @@ use crate::size::HumanSize;
 use crate::versions::count;
 use crate::view::View;
 
-/// How wide the bar of the largest change is in `--stat`.
+/// The width of the bar of the largest change in `--stat`.
 const BAR: u64 = 40;
-/// How wide the column of names is at most.
+/// The maximum width of the column of names.
 const STAT_NAME: usize = 80;
 
-pub struct Output<'a> {
+pub struct DiffOutput<'a> {
     pub from: &'a View,
     pub to: &'a View,
     pub changes: &'a [FileChange],
-    /// Of a task: what is ignored, if it is to be shown.
+    /// For a task: its ignored files, if they are shown.
     pub ignored: &'a [FileChange],
     /// The same, counted, whether it is shown or not.
     pub ignored_places: Option<&'a IgnoredSummary>,
@@ -51,7 +53,7 @@ struct DiffBody {
     patch: Option<PatchField>,
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<Vec<PathField>>,
-    /// Of a task: what is left out, or among the changes if that is wanted.
+    /// For a task: ignored files, which are omitted or, on request, among the changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     ignored: Option<IgnoredBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,9 +93,12 @@ pub struct ChangeBody {
 
 impl ChangeBody {
     pub fn new(change: &FileChange) -> ChangeBody {
-        let kind = |side: &Option<Side>| side.as_ref().map(|side| kind_name((&side.entry.kind).into()));
-        let file = |side: &Side| (!side.entry.is_directory()).then(|| side.entry.size());
-        let old_path = change.old.as_ref().filter(|_| change.status == Status::Renamed);
+        let kind = |side: &Option<ChangeSide>| side.as_ref().map(|side| kind_name((&side.entry.kind).into()));
+        let file = |side: &ChangeSide| (!side.entry.is_directory()).then(|| side.entry.size());
+        let old_path = change
+            .old
+            .as_ref()
+            .filter(|_| change.status == ChangeStatus::Renamed);
         ChangeBody {
             status: status_name(change.status),
             path: change.path().into(),
@@ -111,35 +116,47 @@ impl ChangeBody {
     }
 
     fn ignored(change: &FileChange) -> ChangeBody {
-        ChangeBody { ignored: Some(true), ..ChangeBody::new(change) }
+        ChangeBody {
+            ignored: Some(true),
+            ..ChangeBody::new(change)
+        }
     }
 
-    pub fn with_stat(self, stat: Stat) -> ChangeBody {
+    pub fn with_stat(self, stat: PatchStat) -> ChangeBody {
         match stat {
-            Stat::Lines { insertions, deletions } => ChangeBody {
+            PatchStat::Lines {
+                insertions,
+                deletions,
+            } => ChangeBody {
                 insertions: Some(insertions),
                 deletions: Some(deletions),
                 binary: Some(false),
                 ..self
             },
-            Stat::Binary { .. } => ChangeBody { binary: Some(true), ..self },
-            Stat::Large { changed, .. } => ChangeBody { changed_bytes: Some(changed), ..self },
+            PatchStat::Binary { .. } => ChangeBody {
+                binary: Some(true),
+                ..self
+            },
+            PatchStat::Large { changed, .. } => ChangeBody {
+                changed_bytes: Some(changed),
+                ..self
+            },
         }
     }
 }
 
-fn status_name(status: Status) -> &'static str {
+fn status_name(status: ChangeStatus) -> &'static str {
     match status {
-        Status::Added => "added",
-        Status::Removed => "removed",
-        Status::Modified => "modified",
-        Status::Renamed => "renamed",
-        Status::TypeChanged => "type-changed",
-        Status::Attributes => "attributes",
+        ChangeStatus::Added => "added",
+        ChangeStatus::Removed => "removed",
+        ChangeStatus::Modified => "modified",
+        ChangeStatus::Renamed => "renamed",
+        ChangeStatus::TypeChanged => "type-changed",
+        ChangeStatus::Attributes => "attributes",
     }
 }
 
-impl Output<'_> {
+impl DiffOutput<'_> {
     pub fn print(&self, out: &mut Printer, args: &DiffArgs) -> Result<()> {
         if out.is_json() {
             return self.print_object(out, args);
@@ -159,22 +176,26 @@ impl Output<'_> {
         }
     }
 
-    /// What is shown: ignored files come last.
+    /// The files to show: ignored ones come last.
     fn shown(&self) -> impl Iterator<Item = &FileChange> {
         self.changes.iter().chain(self.ignored)
     }
 
     fn print_list(&self, out: &mut Printer, all: bool) -> Result<()> {
-        let items = self.changes.iter().map(Item::from).chain(self.ignored.iter().map(Item::ignored));
+        let items = self
+            .changes
+            .iter()
+            .map(Item::from)
+            .chain(self.ignored.iter().map(Item::ignored));
         let items: Vec<Item> = items.collect();
-        let listing = match all {
-            true => Listing::every(&items),
-            false => {
-                let places = self.ignored_places.into_iter().flat_map(IgnoredSummary::places);
-                let mut whole = self.whole_directories.clone();
-                whole.extend(places.filter(|place| place.is_directory).map(|place| place.path));
-                Listing::folded(&items, &whole)
-            }
+        let listing = if all {
+            Listing::every(&items)
+        } else {
+            let places = self.ignored_places.into_iter().flat_map(IgnoredSummary::places);
+            let mut whole = self.whole_directories.clone();
+            // Ignored directories are folded as those that are new: nobody reads a list of build products.
+            whole.extend(places.filter(|place| place.is_directory).map(|place| place.path));
+            Listing::folded(&items, &whole)
         };
         listing.print(out)?;
         if listing.is_folded() {
@@ -189,38 +210,64 @@ impl Output<'_> {
         let mut changes: Vec<ChangeBody> = self.changes.iter().map(ChangeBody::new).chain(ignored).collect();
         let all: Vec<FileChange> = self.shown().cloned().collect();
         if format.stat {
+            // Both are in the order of `shown`.
             let bodies = changes.into_iter().zip(self.stats()?);
             changes = bodies.map(|(body, stat)| body.with_stat(stat)).collect();
         }
         let (mut patch, mut omitted) = (None, None);
         if format.patch || format.word_diff {
             let mut text = Vec::new();
-            let options = PatchOptions { number_hunks: args.hunk_numbers, ..PatchOptions::default() };
+            let options = PatchOptions {
+                number_hunks: args.hunk_numbers,
+                ..PatchOptions::default()
+            };
             let report = write_patch(self.to.reader.objects(), &all, &options, &mut text);
             let report = report.map_err(|error| self.fail(error))?;
             patch = Some(PatchField::new(&text));
             omitted = Some(report.omitted.iter().map(PathField::from).collect());
         }
         let state = |view: &View| -> Result<StateBody> {
-            Ok(StateBody { vault: view.vault.name()?.to_string(), snapshot: view.snapshot.to_string() })
+            Ok(StateBody {
+                vault: view.vault.name()?.to_string(),
+                snapshot: view.snapshot.to_string(),
+            })
         };
         let git = self.git.map(GitBody::from);
         let ignored = self.ignored_places.map(IgnoredBody::from);
         let (from, to) = (state(self.from)?, state(self.to)?);
-        let body = DiffBody { from, to, changes, patch, omitted, ignored, git };
+        let body = DiffBody {
+            from,
+            to,
+            changes,
+            patch,
+            omitted,
+            ignored,
+            git,
+        };
         Ok(out.object("diff", &body)?)
     }
 
     fn print_patch(&self, out: &mut Printer, args: &DiffArgs) -> Result<()> {
+        // In a file, the numbers would be text that `patch` does not expect.
         let number_hunks = args.hunk_numbers || out.is_terminal();
-        let options = PatchOptions { number_hunks, ..PatchOptions::default() };
-        let marks = if args.format.word_diff { Marks::Words } else { Marks::Lines };
+        let options = PatchOptions {
+            number_hunks,
+            ..PatchOptions::default()
+        };
+        let marks = if args.format.word_diff {
+            Marks::Words
+        } else {
+            Marks::Lines
+        };
         let mut printer = PatchPrinter::new(out, marks);
         let all: Vec<FileChange> = self.shown().cloned().collect();
         let report = write_patch(self.to.reader.objects(), &all, &options, &mut printer);
+        // Before the warnings, which belong below the patch; and also if writing it has failed.
         printer.finish()?;
         for path in report.map_err(|error| self.fail(error))?.omitted {
-            out.warn(format_args!("{path} differs in a way that a patch cannot hold"));
+            out.warn(format_args!(
+                "{path} differs in a way that a patch cannot represent"
+            ));
         }
         Ok(())
     }
@@ -228,37 +275,63 @@ impl Output<'_> {
     fn print_stat(&self, out: &mut Printer) -> Result<()> {
         let stats = self.stats()?;
         let names: Vec<String> = self.shown().map(|change| stat_name(out, change)).collect();
-        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(STAT_NAME);
-        let lines = |stat: &Stat| match stat {
-            Stat::Lines { insertions, deletions } => (u64::from(*insertions), u64::from(*deletions)),
-            Stat::Binary { .. } | Stat::Large { .. } => (0, 0),
+        let width = names
+            .iter()
+            .map(|name| name.chars().count())
+            .max()
+            .unwrap_or(0)
+            // Longer names move only their own line.
+            .min(STAT_NAME);
+        let lines = |stat: &PatchStat| match stat {
+            PatchStat::Lines {
+                insertions,
+                deletions,
+            } => (u64::from(*insertions), u64::from(*deletions)),
+            PatchStat::Binary { .. } | PatchStat::Large { .. } => (0, 0),
         };
-        let largest = stats.iter().map(|stat| lines(stat).0 + lines(stat).1).max().unwrap_or(0);
+        let largest = stats
+            .iter()
+            .map(|stat| lines(stat).0 + lines(stat).1)
+            .max()
+            .unwrap_or(0);
         for (name, stat) in names.iter().zip(&stats) {
             let told = match stat {
-                Stat::Lines { .. } => bar(out, lines(stat), largest),
-                Stat::Binary { old, new } => {
+                PatchStat::Lines { .. } => bar(out, lines(stat), largest),
+                PatchStat::Binary { old, new } => {
                     format!("binary, {} -> {}", HumanSize(*old), HumanSize(*new))
                 }
-                Stat::Large { old: 0, new: size, .. } | Stat::Large { old: size, new: 0, .. } => {
+                PatchStat::Large {
+                    old: 0, new: size, ..
+                }
+                | PatchStat::Large {
+                    old: size, new: 0, ..
+                } => {
                     format!("large, {}", HumanSize(*size))
                 }
-                Stat::Large { old, new, changed } => {
+                PatchStat::Large { old, new, changed } => {
                     let (old, new) = (HumanSize(*old), HumanSize(*new));
-                    format!("large, {old} -> {new}, about {} of it changed", HumanSize(*changed))
+                    format!(
+                        "large, {old} -> {new}, about {} of it changed",
+                        HumanSize(*changed)
+                    )
                 }
             };
             out.line(format_args!("{name:<width$} | {told}"))?;
         }
-        let total = stats.iter().map(lines).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let total = stats
+            .iter()
+            .map(lines)
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let files = count(stats.len() as u64, "file");
         let (insertions, deletions) = (count(total.0, "insertion"), count(total.1, "deletion"));
         Ok(out.line(format_args!("{files} changed, {insertions}(+), {deletions}(-)"))?)
     }
 
-    fn stats(&self) -> Result<Vec<Stat>> {
+    fn stats(&self) -> Result<Vec<PatchStat>> {
         let options = PatchOptions::default();
-        let stats = self.shown().map(|change| Stat::of(self.to.reader.objects(), change, &options));
+        let stats = self
+            .shown()
+            .map(|change| PatchStat::of(self.to.reader.objects(), change, &options));
         stats.collect::<Result<_, _>>().map_err(|error| self.fail(error))
     }
 
@@ -279,25 +352,43 @@ pub fn print_list(out: &mut Printer, changes: &[FileChange]) -> Result<(), Print
 /// A name as `--stat` shows it: on a terminal, the end of a very long one.
 fn stat_name(out: &Printer, change: &FileChange) -> String {
     let name = match (change.status, &change.old) {
-        (Status::Renamed, Some(old)) => {
-            format!("{} -> {}", listing::shown(&old.path, false), listing::shown(change.path(), false))
+        (ChangeStatus::Renamed, Some(old)) => {
+            format!(
+                "{} -> {}",
+                listing::shown(&old.path, false),
+                listing::shown(change.path(), false)
+            )
         }
         _ => listing::shown(change.path(), false),
     };
     let length = name.chars().count();
-    match out.is_terminal() && length > STAT_NAME {
-        true => format!("…{}", name.chars().skip(length - STAT_NAME + 1).collect::<String>()),
-        false => name,
+    if out.is_terminal() && length > STAT_NAME {
+        format!(
+            "…{}",
+            // The end tells files apart; the sign for the rest takes one place.
+            name.chars().skip(length - STAT_NAME + 1).collect::<String>()
+        )
+    } else {
+        name
     }
 }
 
 /// `12 +++++---`, where the largest change of all fills the bar.
 fn bar(out: &Printer, (insertions, deletions): (u64, u64), largest: u64) -> String {
-    let scaled = |lines: u64| match largest > BAR {
-        true if lines > 0 => (lines * BAR / largest).max(1),
-        _ => lines,
+    let scaled = |lines: u64| {
+        if largest > BAR && lines > 0 {
+            // A small change stays visible beside a large one.
+            (lines * BAR / largest).max(1)
+        } else {
+            lines
+        }
     };
     let signs = |sign: &str, lines: u64| sign.repeat(scaled(lines) as usize);
-    let (plus, minus) = (out.paint(GREEN, signs("+", insertions)), out.paint(RED, signs("-", deletions)));
-    format!("{:>4} {plus}{minus}", insertions + deletions).trim_end().to_owned()
+    let (plus, minus) = (
+        out.paint(GREEN, signs("+", insertions)),
+        out.paint(RED, signs("-", deletions)),
+    );
+    format!("{:>4} {plus}{minus}", insertions + deletions)
+        .trim_end()
+        .to_owned()
 }

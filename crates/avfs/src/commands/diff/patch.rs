@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use agentvfs::patch::WordDiff;
 use anstyle::Style;
 
-use super::words::{Piece, pieces};
+use super::words::{DiffPiece, pieces};
 use crate::printer::{BOLD, CYAN, GREEN, PrintError, Printer, RED};
 
 /// How changes are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// By a sign before each line; in colour, the words that differ stand out.
+    /// By a sign before each line; in colour, the words that differ are highlighted.
     Lines,
     /// By brackets around words.
     Words,
@@ -21,21 +21,28 @@ pub enum Marks {
 pub struct PatchPrinter<'a> {
     out: &'a mut Printer,
     marks: Marks,
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of a line whose end has not arrived yet.
     line: Vec<u8>,
     in_header: bool,
-    /// Removed lines, and the added ones behind them, until it is known which belong together.
+    /// Removed lines, and the added ones after them, until it is known which belong together.
     held: Vec<Vec<u8>>,
-    /// Why printing ended: an I/O error alone would not tell a closed pipe from a full disk.
+    /// Why printing ended: an I/O error alone would not distinguish a closed pipe from a full disk.
     failed: Option<PrintError>,
 }
 
 impl<'a> PatchPrinter<'a> {
     pub fn new(out: &'a mut Printer, marks: Marks) -> PatchPrinter<'a> {
-        PatchPrinter { out, marks, line: Vec::new(), in_header: true, held: Vec::new(), failed: None }
+        PatchPrinter {
+            out,
+            marks,
+            line: Vec::new(),
+            in_header: true,
+            held: Vec::new(),
+            failed: None,
+        }
     }
 
-    /// Prints what is left. Must be called: dropping the value loses the last lines.
+    /// Prints the remaining lines. Must be called: dropping the value loses them.
     pub fn finish(mut self) -> Result<(), PrintError> {
         match self.failed.take() {
             Some(error) => Err(error),
@@ -75,7 +82,11 @@ impl<'a> PatchPrinter<'a> {
     /// The first removed line and the first added one are a pair, and so on.
     fn print_held(&mut self) -> Result<(), PrintError> {
         let held = std::mem::take(&mut self.held);
-        let of_sign = |sign: u8| held.iter().filter(move |line| line[0] == sign).map(|line| text(line));
+        let of_sign = |sign: u8| {
+            held.iter()
+                .filter(move |line| line[0] == sign)
+                .map(|line| text(line))
+        };
         let pairs: Vec<_> = of_sign(b'-')
             .zip(of_sign(b'+'))
             .map(|(old, new)| (old, new, WordDiff::compute(old, new)))
@@ -104,10 +115,12 @@ impl<'a> PatchPrinter<'a> {
         let (text, end) = without_end(line);
         match (self.marks, text.first()) {
             (Marks::Words, Some(b'-')) if !self.in_header => {
-                self.out.painted_content(style, &[b"[-", &text[1..], b"-]"].concat())?;
+                self.out
+                    .painted_content(style, &[b"[-", &text[1..], b"-]"].concat())?;
             }
             (Marks::Words, Some(b'+')) if !self.in_header => {
-                self.out.painted_content(style, &[b"{+", &text[1..], b"+}"].concat())?;
+                self.out
+                    .painted_content(style, &[b"{+", &text[1..], b"+}"].concat())?;
             }
             (Marks::Words, Some(b' ')) if !self.in_header => self.out.painted_content(style, &text[1..])?,
             _ => self.out.painted_content(style, text)?,
@@ -118,9 +131,9 @@ impl<'a> PatchPrinter<'a> {
     fn print_words(&mut self, old: &[u8], new: &[u8], words: &WordDiff) -> Result<(), PrintError> {
         for piece in pieces(old, new, words) {
             match piece {
-                Piece::Same(text) => self.out.content(text)?,
-                Piece::Removed(text) => self.out.painted_content(RED, &[b"[-", text, b"-]"].concat())?,
-                Piece::Added(text) => self.out.painted_content(GREEN, &[b"{+", text, b"+}"].concat())?,
+                DiffPiece::Same(text) => self.out.content(text)?,
+                DiffPiece::Removed(text) => self.out.painted_content(RED, &[b"[-", text, b"-]"].concat())?,
+                DiffPiece::Added(text) => self.out.painted_content(GREEN, &[b"{+", text, b"+}"].concat())?,
             }
         }
         self.out.bytes(b"\n")

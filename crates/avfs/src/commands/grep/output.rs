@@ -1,20 +1,20 @@
-//! What `grep` has found, as lines and as JSON.
+//! The results of `grep`, as lines and as JSON.
 
 use agentvfs::TreePath;
-use agentvfs::query::grep::{GrepEvent, GrepSummary, Line, LineKind};
+use agentvfs::query::grep::{GrepEvent, GrepLine, GrepSummary, LineKind};
 use serde::Serialize;
 
 use crate::json::{PathField, byte_field};
 use crate::printer::{ERROR, GREEN, MAGENTA, PrintError, Printer};
 
 /// Prints events as they come: `PATH:LINE:TEXT`, with `-` instead of `:` for lines of context.
-pub struct Lines<'a> {
+pub struct LinePrinter<'a> {
     pub out: &'a mut Printer,
     pub with_path: bool,
     pub with_number: bool,
 }
 
-impl Lines<'_> {
+impl LinePrinter<'_> {
     pub fn print(&mut self, event: GrepEvent) -> Result<(), PrintError> {
         match event {
             GrepEvent::Line(line) => self.line(&line),
@@ -27,9 +27,9 @@ impl Lines<'_> {
                 let prefix = self.prefix(&path, ':');
                 self.out.line(format_args!("{prefix}{lines}"))
             }
-            GrepEvent::Binary { path, offset } => {
-                self.out.line(format_args!("{path}: binary file matches (NUL byte at {offset})"))
-            }
+            GrepEvent::Binary { path, offset } => self
+                .out
+                .line(format_args!("{path}: binary file matches (NUL byte at {offset})")),
             GrepEvent::Failed { path, error } => {
                 self.out.warn(format_args!("{path} cannot be read: {error}"));
                 Ok(())
@@ -38,13 +38,14 @@ impl Lines<'_> {
     }
 
     fn prefix(&self, path: &TreePath, mark: char) -> String {
-        match self.with_path {
-            true => format!("{}{mark}", self.out.paint(MAGENTA, path)),
-            false => String::new(),
+        if self.with_path {
+            format!("{}{mark}", self.out.paint(MAGENTA, path))
+        } else {
+            String::new()
         }
     }
 
-    fn line(&mut self, line: &Line) -> Result<(), PrintError> {
+    fn line(&mut self, line: &GrepLine) -> Result<(), PrintError> {
         let mark = if line.kind == LineKind::Match { ':' } else { '-' };
         let mut prefix = self.prefix(&line.path, mark);
         if self.with_number {
@@ -65,7 +66,7 @@ impl Lines<'_> {
 byte_field!(TextField, text, text_bytes_hex);
 
 #[derive(Serialize)]
-struct LineBody {
+struct GrepLineBody {
     #[serde(flatten)]
     path: PathField,
     line: u64,
@@ -78,7 +79,7 @@ struct LineBody {
 }
 
 #[derive(Serialize)]
-struct FileBody {
+struct GrepFileBody {
     #[serde(flatten)]
     path: PathField,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,48 +90,68 @@ struct FileBody {
     error: Option<String>,
 }
 
-impl FileBody {
-    fn new(path: &TreePath) -> FileBody {
-        FileBody { path: path.into(), count: None, binary: None, error: None }
+impl GrepFileBody {
+    fn new(path: &TreePath) -> GrepFileBody {
+        GrepFileBody {
+            path: path.into(),
+            count: None,
+            binary: None,
+            error: None,
+        }
     }
 }
 
 /// Everything found, for one object.
 #[derive(Default)]
-pub struct Gathered {
-    lines: Vec<LineBody>,
-    files: Vec<FileBody>,
+pub struct GatheredLines {
+    lines: Vec<GrepLineBody>,
+    files: Vec<GrepFileBody>,
 }
 
 #[derive(Serialize)]
 pub struct GrepBody<'a> {
-    lines: &'a [LineBody],
-    files: &'a [FileBody],
+    lines: &'a [GrepLineBody],
+    files: &'a [GrepFileBody],
     files_searched: u64,
     files_matched: u64,
     files_failed: u64,
     lines_matched: u64,
+    /// Files that were not searched because they are ignored.
+    ignored: Vec<PathField>,
 }
 
-impl Gathered {
+impl GatheredLines {
     pub fn take(&mut self, event: GrepEvent) {
         match event {
             GrepEvent::Line(line) => self.lines.push(line_body(&line)),
             GrepEvent::Gap => {}
-            GrepEvent::Name(path) => self.files.push(FileBody::new(&path)),
+            GrepEvent::Name(path) => self.files.push(GrepFileBody::new(&path)),
             GrepEvent::Count { path, lines } => {
-                self.files.push(FileBody { count: Some(lines), ..FileBody::new(&path) });
+                self.files.push(GrepFileBody {
+                    count: Some(lines),
+                    ..GrepFileBody::new(&path)
+                });
             }
             GrepEvent::Binary { path, .. } => {
-                self.files.push(FileBody { binary: Some(true), ..FileBody::new(&path) });
+                self.files.push(GrepFileBody {
+                    binary: Some(true),
+                    ..GrepFileBody::new(&path)
+                });
             }
             GrepEvent::Failed { path, error } => {
-                self.files.push(FileBody { error: Some(error.to_string()), ..FileBody::new(&path) });
+                self.files.push(GrepFileBody {
+                    error: Some(error.to_string()),
+                    ..GrepFileBody::new(&path)
+                });
             }
         }
     }
 
-    pub fn body(&self, summary: &GrepSummary) -> GrepBody<'_> {
+    pub fn body<'a>(
+        &'a self,
+        summary: &GrepSummary,
+        ignored: impl Iterator<Item = &'a TreePath>,
+    ) -> GrepBody<'a> {
         GrepBody {
             lines: &self.lines,
             files: &self.files,
@@ -138,17 +159,22 @@ impl Gathered {
             files_matched: summary.files_matched,
             files_failed: summary.files_failed,
             lines_matched: summary.lines_matched,
+            ignored: ignored.map(PathField::from).collect(),
         }
     }
 }
 
-fn line_body(line: &Line) -> LineBody {
-    LineBody {
+fn line_body(line: &GrepLine) -> GrepLineBody {
+    GrepLineBody {
         path: (&line.path).into(),
         line: line.number,
         offset: line.offset,
         is_match: line.kind == LineKind::Match,
         text: TextField::new(&line.bytes),
-        matches: line.matches.iter().map(|found| [found.start, found.end]).collect(),
+        matches: line
+            .matches
+            .iter()
+            .map(|found| [found.start, found.end])
+            .collect(),
     }
 }

@@ -1,49 +1,52 @@
-//! `avfs label list`: what has labels.
+//! `avfs label list`: the entries with labels.
 
-use agentvfs::query::walk::{Selection, Walk};
+use agentvfs::query::walk::{EntryWalk, WalkSelection};
 use anyhow::Result;
-use avfs_core::TreePath;
 use serde::Serialize;
 
 use super::set::names;
-use crate::args::{AtArg, vault_path};
+use crate::args::{AtArg, PathArg, path_arg};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::json::PathField;
 
-/// List what has labels, at and below a path
+/// List labeled files and directories at and below a path
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Labels are told to whoever owns the vault, and never through rules.
-`system:fresh-repository` is given by avfs itself, to repositories that were made
-in a view since the vault's base.
+#[command(
+    after_help = "Only the owner of the vault sees labels; they are never shown through rules. avfs itself
+sets `system:fresh-repository` on repositories that were created in a view since the
+vault's base.
 
 Examples:
   avfs label list
-  avfs label list customers --at before-upgrade")]
-pub struct ListArgs {
-    #[arg(value_parser = vault_path(), default_value = "/")]
-    path: TreePath,
+  avfs label list customers --at before-upgrade"
+)]
+pub struct LabelListArgs {
+    /// The path to start at
+    #[arg(value_parser = path_arg(), default_value = "/")]
+    path: PathArg,
 
     #[command(flatten)]
     at: AtArg,
 }
 
 #[derive(Serialize)]
-struct ListBody {
-    entries: Vec<EntryBody>,
+struct LabelListBody {
+    entries: Vec<LabelEntryBody>,
 }
 
 #[derive(Serialize)]
-struct EntryBody {
+struct LabelEntryBody {
     #[serde(flatten)]
     path: PathField,
     labels: Vec<String>,
 }
 
-pub fn run(context: &mut Context<'_>, args: &ListArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &LabelListArgs) -> Result<ExitStatus> {
+    let path = context.path(&args.path)?;
     let view = context.view(&args.at)?;
-    let everything = Selection::everything();
-    let walk = Walk::new(&view.reader, &args.path, &everything).map_err(|error| view.fail(error))?;
+    let everything = WalkSelection::everything();
+    let walk = EntryWalk::new(&view.reader, &path, &everything).map_err(|error| view.fail(error))?;
     let mut entries = Vec::new();
     for visit in walk {
         let visit = visit.map_err(|error| view.fail(error))?;
@@ -52,13 +55,19 @@ pub fn run(context: &mut Context<'_>, args: &ListArgs) -> Result<ExitStatus> {
             continue;
         }
         let labels = names(labels);
-        match context.out.is_json() {
-            true => entries.push(EntryBody { path: (&visit.path).into(), labels }),
-            false => context.out.line(format_args!("{}  {}", visit.path, labels.join(" ")))?,
+        if context.out.is_json() {
+            entries.push(LabelEntryBody {
+                path: (&visit.path).into(),
+                labels,
+            })
+        } else {
+            context
+                .out
+                .line(format_args!("{}  {}", visit.path, labels.join(" ")))?
         }
     }
     if context.out.is_json() {
-        context.out.object("labels", &ListBody { entries })?;
+        context.out.object("labels", &LabelListBody { entries })?;
     }
     Ok(ExitStatus::Success)
 }

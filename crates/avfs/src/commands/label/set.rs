@@ -6,29 +6,33 @@ use avfs_core::TreePath;
 use serde::Serialize;
 
 use super::label;
-use crate::args::vault_path;
-use crate::change::{Changed, ChangedBody, describe};
+use crate::args::{PathArg, path_arg};
+use crate::change::{ChangeResult, ChangedBody, describe};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::json::PathField;
 
-/// Give labels to a file or directory, beside those that it has
+/// Add labels to a file or directory
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A label holds for everything below a directory, and follows it when it is moved,
-forked, merged and restored. Mounts obey at once.
+#[command(
+    after_help = "A label on a directory applies to everything below it, and stays with it when it is
+moved, forked, merged or restored. Mounts follow immediately.
 
 Examples:
   avfs label set drafts/letter.md private
-  avfs label set customers private gdpr")]
-pub struct SetArgs {
-    #[arg(value_parser = vault_path())]
-    path: TreePath,
+  avfs label set customers private gdpr"
+)]
+pub struct LabelSetArgs {
+    /// The file or directory
+    #[arg(value_parser = path_arg())]
+    path: PathArg,
 
+    /// The labels to add
     #[arg(value_name = "LABEL", required = true, value_parser = label)]
     labels: Vec<Label>,
 }
 
-/// What a path has after a change of its labels.
+/// The labels of a path after a change.
 #[derive(Serialize)]
 pub struct LabelledBody {
     #[serde(flatten)]
@@ -39,8 +43,12 @@ pub struct LabelledBody {
 }
 
 impl LabelledBody {
-    pub fn new(path: &TreePath, labels: &Labels, changed: &Changed) -> LabelledBody {
-        LabelledBody { path: path.into(), labels: names(labels), changed: changed.body() }
+    pub fn new(path: &TreePath, labels: &Labels, changed: &ChangeResult) -> LabelledBody {
+        LabelledBody {
+            path: path.into(),
+            labels: names(labels),
+            changed: changed.body(),
+        }
     }
 }
 
@@ -48,12 +56,13 @@ pub fn names(labels: &Labels) -> Vec<String> {
     labels.iter().map(Label::to_string).collect()
 }
 
-pub fn run(context: &mut Context<'_>, args: &SetArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &LabelSetArgs) -> Result<ExitStatus> {
+    let path = context.path(&args.path)?;
     let more: Labels = args.labels.iter().cloned().collect();
-    relabel(context, "label", &args.path, |had| had.union(&more))
+    relabel(context, "label", &path, |had| had.union(&more))
 }
 
-/// Gives other labels to what is at a path, and tells which it has then.
+/// Changes the labels of the entry at a path, and returns the new ones.
 pub fn relabel(
     context: &mut Context<'_>,
     action: &str,
@@ -69,7 +78,9 @@ pub fn relabel(
         Ok(labels)
     })?;
     if context.out.is_json() {
-        context.out.object("label", &LabelledBody::new(path, &labels, &changed))?;
+        context
+            .out
+            .object("label", &LabelledBody::new(path, &labels, &changed))?;
     }
     Ok(ExitStatus::Success)
 }

@@ -1,6 +1,6 @@
 //! Lanes, forks and merges as characters. Knows nothing of vaults.
 
-/// A point on a lane. Nodes are given newest first, so what it came from lies further down.
+/// A point on a lane. Nodes are given newest first, so the parents of a node are further down.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     pub lane: usize,
@@ -13,16 +13,16 @@ pub struct Node {
 
 /// One line of the drawing: a node, or only connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct GraphRow {
     pub node: Option<usize>,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<GraphCell>,
 }
 
 /// One column of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct GraphCell {
     pub glyph: char,
-    /// What stands between this column and the next.
+    /// The separator between this column and the next.
     pub gap: char,
     /// The lane in this column, for its colour.
     pub lane: Option<usize>,
@@ -30,11 +30,11 @@ pub struct Cell {
 
 /// Draws the nodes. `parents` holds for each lane the one that it was forked from; that one is always drawn
 /// further left.
-pub fn draw(nodes: &[Node], parents: &[Option<usize>]) -> Vec<Row> {
+pub fn draw(nodes: &[Node], parents: &[Option<usize>]) -> Vec<GraphRow> {
     let mut nodes_left = vec![0; parents.len()];
     nodes.iter().for_each(|node| nodes_left[node.lane] += 1);
     let places = vec![None; parents.len()];
-    let mut drawing = Drawing {
+    let mut drawing = GraphDrawing {
         nodes,
         parents,
         nodes_left,
@@ -49,27 +49,27 @@ pub fn draw(nodes: &[Node], parents: &[Option<usize>]) -> Vec<Row> {
     drawing.rows
 }
 
-struct Drawing<'a> {
+struct GraphDrawing<'a> {
     nodes: &'a [Node],
     parents: &'a [Option<usize>],
-    /// How many nodes of each lane are still to come.
+    /// The number of remaining nodes of each lane.
     nodes_left: Vec<usize>,
     /// The column of each lane.
     places: Vec<Option<usize>>,
     columns: Vec<Column>,
-    /// Lanes whose nodes are drawn and that run on to the node they were forked from.
+    /// Lanes whose nodes are drawn and that continue to the node from which they were forked.
     waiting: Vec<(usize, usize)>,
-    rows: Vec<Row>,
+    rows: Vec<GraphRow>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Column {
     lane: Option<usize>,
-    /// Whether its line is being drawn, or the column is only kept free for it.
+    /// Whether its line is being drawn, or the column is only reserved for it.
     open: bool,
 }
 
-impl Drawing<'_> {
+impl GraphDrawing<'_> {
     fn node(&mut self, index: usize) {
         let lane = self.nodes[index].lane;
         let column = self.place(lane);
@@ -77,6 +77,7 @@ impl Drawing<'_> {
         self.columns[column].open = true;
         self.node_row(index, column);
         self.nodes_left[lane] -= 1;
+        // The oldest node of a lane: below it the lane leads to its base, or ends.
         let ends = self.nodes_left[lane] == 0;
         match self.nodes[index].base {
             Some(base) if ends => self.waiting.push((lane, base)),
@@ -94,12 +95,17 @@ impl Drawing<'_> {
         if let Some(column) = self.places[lane] {
             return column;
         }
+        // A parent without nodes left has no line to stay right of.
         let parent = self.parents[lane].filter(|parent| self.nodes_left[*parent] > 0);
         let first = parent.map_or(0, |parent| self.place(parent) + 1);
         let free = (first..self.columns.len()).find(|column| self.columns[*column].lane.is_none());
         let column = free.unwrap_or(self.columns.len().max(first));
-        self.columns.resize(self.columns.len().max(column + 1), Column::default());
-        self.columns[column] = Column { lane: Some(lane), open: false };
+        self.columns
+            .resize(self.columns.len().max(column + 1), Column::default());
+        self.columns[column] = Column {
+            lane: Some(lane),
+            open: false,
+        };
         self.places[lane] = Some(column);
         column
     }
@@ -121,6 +127,7 @@ impl Drawing<'_> {
         }
         let mut after = self.columns.clone();
         joined.iter().for_each(|end| after[*end].open = false);
+        // The connections lead into the column of the node, which is drawn next.
         after[column].open = true;
         self.connection_row(column, &joined, &after);
         ending.iter().for_each(|(lane, _)| self.free(*lane));
@@ -128,8 +135,11 @@ impl Drawing<'_> {
 
     /// Begins the lines that lead to the nodes merged into this one.
     fn branch_merges(&mut self, index: usize, column: usize, closes: bool) {
-        let lanes: Vec<usize> =
-            self.nodes[index].merges.iter().map(|merged| self.nodes[*merged].lane).collect();
+        let lanes: Vec<usize> = self.nodes[index]
+            .merges
+            .iter()
+            .map(|merged| self.nodes[*merged].lane)
+            .collect();
         let targets: Vec<usize> = lanes.into_iter().map(|lane| self.place(lane)).collect();
         if targets.is_empty() {
             return;
@@ -143,32 +153,56 @@ impl Drawing<'_> {
     fn node_row(&mut self, index: usize, column: usize) {
         let cells = self.columns.iter().enumerate().map(|(at, state)| {
             let line = if state.open { '│' } else { ' ' };
-            let glyph = if at == column { self.nodes[index].glyph } else { line };
-            Cell { glyph, gap: ' ', lane: state.lane }
+            let glyph = if at == column {
+                self.nodes[index].glyph
+            } else {
+                line
+            };
+            GraphCell {
+                glyph,
+                gap: ' ',
+                lane: state.lane,
+            }
         });
         let cells = trimmed(cells.collect());
-        self.rows.push(Row { node: Some(index), cells });
+        self.rows.push(GraphRow {
+            node: Some(index),
+            cells,
+        });
     }
 
-    /// A line that connects a column with others, between what is open now and what is open `after`.
+    /// A line that connects a column with others, between the columns that are open now and those that are
+    /// open `after`.
     fn connection_row(&mut self, column: usize, others: &[usize], after: &[Column]) {
         let left = others.iter().copied().fold(column, usize::min);
         let right = others.iter().copied().fold(column, usize::max);
-        let cells = self.columns.iter().zip(after).enumerate().map(|(at, (before, after))| {
-            let spans = |from: usize, to: usize| from <= at && at <= to;
-            let to_left = spans(left + 1, right);
-            let to_right = at < right && spans(left, right);
-            let glyph = corner(before.open, after.open, to_left, to_right);
-            Cell { glyph, gap: if to_right { '─' } else { ' ' }, lane: before.lane }
-        });
+        let cells = self
+            .columns
+            .iter()
+            .zip(after)
+            .enumerate()
+            .map(|(at, (before, after))| {
+                let spans = |from: usize, to: usize| from <= at && at <= to;
+                let to_left = spans(left + 1, right);
+                let to_right = at < right && spans(left, right);
+                let glyph = corner(before.open, after.open, to_left, to_right);
+                GraphCell {
+                    glyph,
+                    gap: if to_right { '─' } else { ' ' },
+                    lane: before.lane,
+                }
+            });
         let cells = trimmed(cells.collect());
-        self.rows.push(Row { node: None, cells });
+        self.rows.push(GraphRow { node: None, cells });
         self.columns.copy_from_slice(after);
     }
 }
 
-fn trimmed(mut cells: Vec<Cell>) -> Vec<Cell> {
-    let end = cells.iter().rposition(|cell| cell.glyph != ' ').map_or(0, |last| last + 1);
+fn trimmed(mut cells: Vec<GraphCell>) -> Vec<GraphCell> {
+    let end = cells
+        .iter()
+        .rposition(|cell| cell.glyph != ' ')
+        .map_or(0, |last| last + 1);
     cells.truncate(end);
     cells
 }
@@ -197,15 +231,25 @@ mod tests {
     use super::*;
 
     fn node(lane: usize) -> Node {
-        Node { lane, glyph: '●', ..Node::default() }
+        Node {
+            lane,
+            glyph: '●',
+            ..Node::default()
+        }
     }
 
     fn from(lane: usize, base: usize) -> Node {
-        Node { base: Some(base), ..node(lane) }
+        Node {
+            base: Some(base),
+            ..node(lane)
+        }
     }
 
     fn merging(lane: usize, merged: usize) -> Node {
-        Node { merges: vec![merged], ..node(lane) }
+        Node {
+            merges: vec![merged],
+            ..node(lane)
+        }
     }
 
     #[track_caller]
@@ -213,7 +257,12 @@ mod tests {
         let rows = draw(nodes, parents);
         let lines: Vec<String> = rows
             .iter()
-            .map(|row| row.cells.iter().flat_map(|cell| [cell.glyph, cell.gap]).collect::<String>())
+            .map(|row| {
+                row.cells
+                    .iter()
+                    .flat_map(|cell| [cell.glyph, cell.gap])
+                    .collect::<String>()
+            })
             .map(|line| line.trim_end().to_owned())
             .collect();
         assert_eq!(lines, expected, "\n{}\n", lines.join("\n"));
@@ -238,7 +287,11 @@ mod tests {
     #[test]
     fn several_forks_of_one_node_end_together() {
         let nodes = [node(0), from(2, 3), from(1, 3), node(0)];
-        check(&nodes, &[None, Some(0), Some(0)], &["●", "│ ●", "│ │ ●", "├─┴─╯", "●"]);
+        check(
+            &nodes,
+            &[None, Some(0), Some(0)],
+            &["●", "│ ●", "│ │ ●", "├─┴─╯", "●"],
+        );
     }
 
     #[test]
@@ -258,7 +311,11 @@ mod tests {
     #[test]
     fn a_merge_with_a_lane_that_went_on_meets_its_line() {
         let nodes = [node(1), merging(0, 2), from(1, 3), node(0)];
-        check(&nodes, &[None, Some(0)], &["  ●", "● │", "├─┤", "│ ●", "├─╯", "●"]);
+        check(
+            &nodes,
+            &[None, Some(0)],
+            &["  ●", "● │", "├─┤", "│ ●", "├─╯", "●"],
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a merge did to git repositories, as text and JSON.
+//! The effects of a merge on git repositories, as text and JSON.
 
 use agentvfs::git::RefName;
 use agentvfs::{MergedRepository, RepositoryOutcome, TreePath};
@@ -24,7 +24,11 @@ impl From<&MergedRepository> for RepositoryBody {
             RepositoryOutcome::Ours { refs } => ("ours", &refs[..]),
         };
         let refs = refs.iter().map(|name| NameField::new(name.as_bytes())).collect();
-        RepositoryBody { path: (&merged.place).into(), side, refs }
+        RepositoryBody {
+            path: (&merged.place).into(),
+            side,
+            refs,
+        }
     }
 }
 
@@ -41,8 +45,14 @@ pub struct Parties<'a> {
 pub fn line(merged: &MergedRepository, parties: Parties<'_>, dry_run: bool) -> String {
     let from = parties.from.unwrap_or("the directory");
     let into = parties.into.unwrap_or("the task");
-    let (are, is) = if dry_run { ("would be", "would be") } else { ("are", "is") };
-    let place = shown(&merged.place).map(|place| format!(" of {place}")).unwrap_or_default();
+    let (are, is) = if dry_run {
+        ("would be", "would be")
+    } else {
+        ("are", "is")
+    };
+    let place = shown(&merged.place)
+        .map(|place| format!(" of {place}"))
+        .unwrap_or_default();
     match &merged.outcome {
         RepositoryOutcome::Theirs => format!("git{place} {is} as in {from}"),
         RepositoryOutcome::Ours { refs } if refs.is_empty() => {
@@ -58,6 +68,9 @@ pub fn line(merged: &MergedRepository, parties: Parties<'_>, dry_run: bool) -> S
 /// Where a repository is, if it is not that of the project itself.
 fn shown(place: &TreePath) -> Option<String> {
     let text = place.to_string();
-    let files = text.strip_suffix("/.git").unwrap_or(&text).trim_start_matches('/');
+    let files = text
+        .strip_suffix("/.git")
+        .unwrap_or(&text)
+        .trim_start_matches('/');
     (!files.is_empty()).then(|| files.to_owned())
 }

@@ -1,14 +1,14 @@
-//! `avfs policy check`: what the policy says of a command, without running anything.
+//! `avfs policy check`: the decision of the policy on a command, without running anything.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use agentvfs::Vault;
-use agentvfs::exec::ExecRequest;
-use agentvfs::exec::boundary::classify::{Classification, Command, classify};
-use agentvfs::exec::boundary::network::{NetworkChoice, Publish};
-use agentvfs::exec::boundary::policy::{Decision, Policy};
-use agentvfs::exec::boundary::{Capabilities, Network};
+use agentvfs::exec::RunSpec;
+use agentvfs::exec::sandbox::classify::{Classification, Command, classify};
+use agentvfs::exec::sandbox::network::{NetworkChoice, PortPublication};
+use agentvfs::exec::sandbox::policy::{Policy, PolicyDecision};
+use agentvfs::exec::sandbox::{Capabilities, Network};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -18,11 +18,11 @@ use crate::exit::ExitStatus;
 use crate::here::{start_directory, working_directory};
 use crate::rule_args::RuleArgs;
 
-/// Tell what a command would do and what the policy decides, without running it
+/// Show how a command is classified and what the policy decides, without running it
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Decides by the policy that `avfs policy set` stored, unless --policy names a file. Where a vault is chosen, \
-the rules count that `avfs approvals allow --always` saved with it.
+    after_help = "Uses the policy that `avfs policy set` stored, unless --policy names a file. If a vault is chosen, the rules that \
+`avfs approvals allow --always` saved with it count too.
 
 Examples:
   avfs policy check -- git push
@@ -30,18 +30,23 @@ Examples:
   avfs policy check -c 'curl example.com | sh'
   avfs policy check --policy strict.toml --json -- rm -rf build"
 )]
-pub struct CheckArgs {
-    /// Decide by this policy file
+pub struct PolicyCheckArgs {
+    /// Use this policy file [default: the policy that `avfs policy set` stored]
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// The network that it would ask for
+    /// Assume that the command requests this network
     #[arg(long, value_name = "none|host|[+]HOST,…")]
     net: Vec<NetworkChoice>,
-    /// A port inside that it would ask to be reached by
+    /// Assume that it asks to publish this port; can be repeated
     #[arg(long, value_name = "[[ADDRESS:]HOSTPORT:]PORT")]
-    publish: Vec<Publish>,
-    /// A line for a shell
-    #[arg(short = 'c', value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
+    publish: Vec<PortPublication>,
+    /// Run this line in a shell
+    #[arg(
+        short = 'c',
+        value_name = "LINE",
+        conflicts_with = "command",
+        required_unless_present = "command"
+    )]
     line: Option<String>,
     /// A program and its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
@@ -49,13 +54,13 @@ pub struct CheckArgs {
 }
 
 #[derive(Serialize)]
-struct CheckBody<'a> {
+struct PolicyCheckBody<'a> {
     #[serde(flatten)]
-    decision: &'a Decision,
-    parts: &'a [agentvfs::exec::boundary::classify::Part],
+    decision: &'a PolicyDecision,
+    parts: &'a [agentvfs::exec::sandbox::classify::CommandPart],
 }
 
-pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &PolicyCheckArgs) -> Result<ExitStatus> {
     let given = policy(args.policy.as_deref())?;
     let command = match &args.line {
         Some(line) => Command::Shell(line.clone()),
@@ -63,7 +68,11 @@ pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
     };
     let found = classify(&command);
     let network = NetworkChoice::all(&args.net, Network::None);
-    let asked = Capabilities { write: true, network: network.clone(), published: args.publish.clone() };
+    let asked = Capabilities {
+        write: true,
+        network: network.clone(),
+        published: args.publish.clone(),
+    };
     let asked = asked.narrowed_by(found.classes);
     let vault = match context.vault_if_chosen()? {
         Some(vault) => Some(vault),
@@ -72,56 +81,76 @@ pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
     let policy = match (vault, given) {
         (Some(vault), policy) => {
             // As `avfs exec` would ask for it without more flags.
-            vault.policy_here(&ExecRequest {
+            vault.approvals().policy_here(&RunSpec {
                 policy,
                 network,
                 cwd: start_directory(&vault)?,
                 caller_env: std::env::vars_os().collect(),
                 home: std::env::home_dir(),
                 rules: RuleArgs::default().list_for_programs(&vault)?,
-                ..ExecRequest::new(command)
+                ..RunSpec::new(command)
             })?
         }
         (None, Some(policy)) => policy,
         (None, None) => in_store(context)?,
     };
-    // Whether there is somebody to ask is known when it is run.
+    // Whether approval is possible is only known at run time.
     let decision = policy.decide_for(&found, &asked, true);
     report(context, &found, &decision)?;
     Ok(ExitStatus::Success)
 }
 
-/// The project of the current directory, whose policy holds for all of its tasks.
+/// The project of the current directory, whose policy applies to all of its tasks.
 fn of_project(context: &Context<'_>) -> Result<Option<Vault>> {
     if !context.settings.home().is_some_and(Path::exists) {
         return Ok(None);
     }
-    let project = context.store()?.find_project(&working_directory())?;
+    let project = context.store()?.projects().find(&working_directory())?;
     Ok(project.map(|project| project.vault()))
 }
 
-/// What decides where no vault is chosen. A store that does not exist is not made.
+/// The policy that applies if no vault is chosen. A store that does not exist is not created.
 fn in_store(context: &Context<'_>) -> Result<Policy> {
-    match context.settings.home().is_some_and(Path::exists) {
-        true => Ok(context.store()?.policy_in_force()?.policy),
-        false => Ok(Policy::built_in()),
+    if context.settings.home().is_some_and(Path::exists) {
+        Ok(context.store()?.policy_in_force()?.policy)
+    } else {
+        Ok(Policy::built_in())
     }
 }
 
-fn report(context: &mut Context<'_>, found: &Classification, decision: &Decision) -> Result<()> {
+fn report(context: &mut Context<'_>, found: &Classification, decision: &PolicyDecision) -> Result<()> {
     if context.out.is_json() {
-        let body = CheckBody { decision, parts: &found.parts };
+        let body = PolicyCheckBody {
+            decision,
+            parts: &found.parts,
+        };
         return Ok(context.out.object("policy-check", &body)?);
     }
-    let classes = found.classes.iter().map(|class| class.as_str()).collect::<Vec<_>>().join(", ");
-    context.out.line(format_args!("{}: {classes}", decision.action.as_str()))?;
-    context.out.line(format_args!("by {}: {}", decision.rule, decision.reason))?;
+    let classes = found
+        .classes
+        .iter()
+        .map(|class| class.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
+    context
+        .out
+        .line(format_args!("{}: {classes}", decision.action.as_str()))?;
+    context
+        .out
+        .line(format_args!("by {}: {}", decision.rule, decision.reason))?;
     if let Some(alternative) = &decision.alternative {
         context.out.line(format_args!("instead: {alternative}"))?;
     }
     for part in &found.parts {
-        let classes = part.classes.iter().map(|class| class.as_str()).collect::<Vec<_>>().join(", ");
-        context.out.line(format_args!("  {} ({classes}): {}", part.text, part.reason))?;
+        let classes = part
+            .classes
+            .iter()
+            .map(|class| class.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        context
+            .out
+            .line(format_args!("  {} ({classes}): {}", part.text, part.reason))?;
     }
     Ok(())
 }

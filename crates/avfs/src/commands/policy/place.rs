@@ -8,35 +8,49 @@ use crate::context::Context;
 use crate::escape::printable;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::here::{Decided, VaultReason, working_directory};
 use crate::time::{Age, now, show_rfc3339};
 
 #[derive(Debug, clap::Args)]
 pub struct PlaceArgs {
-    /// For all vaults and projects that have no policy of their own
+    /// Use the policy for all vaults and projects that have none of their own
     #[arg(long)]
     everywhere: bool,
 }
 
-pub enum Place {
+pub enum PolicyPlace {
     Everywhere(Store),
     Vault(Vault),
 }
 
 impl PlaceArgs {
-    /// A vault that is named, otherwise the project of the current directory, otherwise the vault that commands work on.
-    pub fn find(&self, context: &Context<'_>) -> Result<Place> {
+    /// The vault whose policy decides on commands that `avfs exec` runs here.
+    pub fn of_commands(&self, context: &Context<'_>) -> Result<PolicyPlace> {
+        self.find(context, |decided| decided.vault)
+    }
+
+    /// Where a policy is stored: with the vault that commands work on, but with its project if that vault is
+    /// an unnamed task.
+    pub fn to_store(&self, context: &Context<'_>) -> Result<PolicyPlace> {
+        let store = context.store()?;
+        let project = store.projects().find(&working_directory())?;
+        self.find(context, |decided| match (&decided.reason, project) {
+            (VaultReason::OnlyTask(_) | VaultReason::ChosenTask(_), Some(project)) => project.vault(),
+            _ => decided.vault,
+        })
+    }
+
+    fn find(&self, context: &Context<'_>, place: impl FnOnce(Decided) -> Vault) -> Result<PolicyPlace> {
         let store = context.store()?;
         if self.everywhere {
-            return Ok(Place::Everywhere(store));
+            return Ok(PolicyPlace::Everywhere(store));
         }
-        if !context.names_vault()
-            && let Ok(directory) = std::env::current_dir()
-            && let Some(project) = store.find_project(&directory)?
-        {
-            return Ok(Place::Vault(project.vault()));
+        if let Some(decided) = context.decided_already(&store)? {
+            context.tell_if_of_no_project(&store, &decided)?;
+            return Ok(PolicyPlace::Vault(place(decided)));
         }
-        match context.chosen_vault(&store)? {
-            Some(name) => Ok(Place::Vault(context.vault_named(&name)?)),
+        match store.projects().find(&working_directory())? {
+            Some(project) => Ok(PolicyPlace::Vault(project.vault())),
             None => Err(nowhere().into()),
         }
     }
@@ -48,33 +62,33 @@ fn nowhere() -> Failure {
         .hint(Some("name a vault with --vault, or say --everywhere".to_owned()))
 }
 
-impl Place {
+impl PolicyPlace {
     pub fn set(&self, new: Option<(&str, &str)>) -> Result<Option<StoredPolicy>> {
         Ok(match self {
-            Place::Everywhere(store) => store.set_policy(new)?,
-            Place::Vault(vault) => vault.set_policy(new)?,
+            PolicyPlace::Everywhere(store) => store.set_policy(new)?,
+            PolicyPlace::Vault(vault) => vault.set_policy(new)?,
         })
     }
 
     pub fn in_force(&self) -> Result<PolicyInForce> {
         Ok(match self {
-            Place::Everywhere(store) => store.policy_in_force()?,
-            Place::Vault(vault) => vault.policy_in_force()?,
+            PolicyPlace::Everywhere(store) => store.policy_in_force()?,
+            PolicyPlace::Vault(vault) => vault.policy_in_force()?,
         })
     }
 
     /// For people.
     pub fn name(&self) -> Result<String> {
         Ok(match self {
-            Place::Everywhere(_) => "all vaults".to_owned(),
-            Place::Vault(vault) => format!("vault '{}'", vault.name()?),
+            PolicyPlace::Everywhere(_) => "all vaults".to_owned(),
+            PolicyPlace::Vault(vault) => format!("vault '{}'", vault.name()?),
         })
     }
 
     fn vault(&self) -> Result<Option<String>> {
         Ok(match self {
-            Place::Everywhere(_) => None,
-            Place::Vault(vault) => Some(vault.name()?.to_string()),
+            PolicyPlace::Everywhere(_) => None,
+            PolicyPlace::Vault(vault) => Some(vault.name()?.to_string()),
         })
     }
 }
@@ -82,7 +96,7 @@ impl Place {
 /// Which policy holds, in JSON.
 #[derive(Serialize)]
 pub struct PolicyBody {
-    /// Whom it was asked for; none: all vaults.
+    /// The vault for which it was requested; none: all vaults.
     vault: Option<String>,
     /// `built-in`, `store` or `vault`.
     origin: &'static str,
@@ -95,7 +109,7 @@ pub struct PolicyBody {
 }
 
 impl PolicyBody {
-    pub fn new(place: &Place) -> Result<PolicyBody> {
+    pub fn new(place: &PolicyPlace) -> Result<PolicyBody> {
         let force = place.in_force()?;
         let (origin, stored_with) = match force.origin {
             PolicyOrigin::BuiltIn => ("built-in", None),
@@ -130,7 +144,10 @@ pub fn origin(force: &PolicyInForce) -> String {
         Some(stored) => format!(
             "{} (stored for {whose} {} by {})",
             printable(stored.name.as_bytes()),
-            Age { then: stored.time, now: now() },
+            Age {
+                then: stored.time,
+                now: now()
+            },
             printable(stored.by.as_bytes()),
         ),
         None => whose,

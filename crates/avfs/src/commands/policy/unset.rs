@@ -1,4 +1,4 @@
-//! `avfs policy unset`: a stored policy goes.
+//! `avfs policy unset`: removes a stored policy.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::exit::ExitStatus;
 /// Remove a stored policy
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The next nearest policy decides then: see `avfs policy show`. Ends with status 1 if none was stored.
+    after_help = "The next nearest policy then decides; see `avfs policy show`. Exits with status 1 if none was stored.
 
 Examples:
   avfs policy unset
@@ -22,7 +22,7 @@ pub struct UnsetArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &UnsetArgs) -> Result<ExitStatus> {
-    let place = args.place.find(context)?;
+    let place = args.place.to_store(context)?;
     let before = place.set(None)?;
     if context.out.is_json() {
         context.out.object("policy", &PolicyBody::new(&place)?)?;
@@ -30,9 +30,17 @@ pub fn run(context: &mut Context<'_>, args: &UnsetArgs) -> Result<ExitStatus> {
         let now = origin(&place.in_force()?);
         let name = place.name()?;
         match &before {
-            Some(_) => context.out.talk(format_args!("the policy of {name} is removed; {now} decides")),
-            None => context.out.talk(format_args!("no policy was stored for {name}; {now} decides")),
+            Some(_) => context
+                .out
+                .talk(format_args!("the policy of {name} is removed; {now} decides")),
+            None => context
+                .out
+                .talk(format_args!("no policy was stored for {name}; {now} decides")),
         }
     }
-    Ok(if before.is_some() { ExitStatus::Success } else { ExitStatus::No })
+    Ok(if before.is_some() {
+        ExitStatus::Success
+    } else {
+        ExitStatus::No
+    })
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use agentvfs::exec::boundary::profile::{Profile, ProfileError, Profiles};
+use agentvfs::exec::sandbox::profile::{Profile, ProfileError, Profiles};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -17,29 +17,30 @@ use crate::failure::Failure;
 /// Change a profile in your editor
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The editor is $VISUAL or $EDITOR, and begins with the profile in force; for a new name, with one \
-that says nothing yet. What it makes of it is a file of yours, which is taken instead of the built-in profile. A text with \
-a mistake in it is never taken: the profile stays as it was, and editing goes on with that text.
+    after_help = "Opens the current profile in $VISUAL or $EDITOR; for a new name, an empty one. The result is saved as \
+a file of yours that overrides the built-in profile. A profile with a mistake in it is never saved: the old one stays in \
+force, and the editor opens again with your text.
 
 Examples:
   avfs profiles edit claude
   EDITOR='code --wait' avfs profiles edit claude
   avfs profiles edit my-agent"
 )]
-pub struct EditArgs {
+pub struct ProfilesEditArgs {
+    /// The profile
     name: String,
 }
 
-/// Take the built-in profile again
+/// Go back to the built-in profile
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Your own file is kept beside it, with `.old` at the end of its name. A profile that is not built in is \
-gone then.
+    after_help = "Your own file is kept with the suffix `.old`. A profile that is not built in no longer exists after that.
 
 Examples:
   avfs profiles reset claude"
 )]
 pub struct ResetArgs {
+    /// The profile
     name: String,
 }
 
@@ -56,7 +57,7 @@ struct ResetBody<'a> {
     kept: &'a Path,
 }
 
-pub fn edit(context: &mut Context<'_>, args: &EditArgs) -> Result<ExitStatus> {
+pub fn edit(context: &mut Context<'_>, args: &ProfilesEditArgs) -> Result<ExitStatus> {
     let name = &args.name;
     let file = place(name)?;
     // No profile: its name does not end as one has to.
@@ -78,16 +79,29 @@ pub fn edit(context: &mut Context<'_>, args: &EditArgs) -> Result<ExitStatus> {
         }
     };
     let changed = text != before;
-    match changed {
-        true => std::fs::rename(&draft, &file).map_err(|source| host("writing", &file, source))?,
-        false => std::fs::remove_file(&draft).map_err(|source| host("removing", &draft, source))?,
+    if changed {
+        std::fs::rename(&draft, &file).map_err(|source| host("writing", &file, source))?
+    } else {
+        std::fs::remove_file(&draft).map_err(|source| host("removing", &draft, source))?
     }
     if context.out.is_json() {
-        context.out.object("profile-edited", &EditedBody { name, file: &file, changed })?;
+        context.out.object(
+            "profile-edited",
+            &EditedBody {
+                name,
+                file: &file,
+                changed,
+            },
+        )?;
     } else if changed {
-        context.out.talk(format_args!("profile {name} is now that of {}", printable_path(&file)));
+        context.out.talk(format_args!(
+            "profile {name} is now that of {}",
+            printable_path(&file)
+        ));
     } else {
-        context.out.talk(format_args!("profile {name} stays as it was: nothing was changed"));
+        context.out.talk(format_args!(
+            "profile {name} stays as it was: nothing was changed"
+        ));
     }
     Ok(ExitStatus::Success)
 }
@@ -96,7 +110,7 @@ pub fn reset(context: &mut Context<'_>, args: &ResetArgs) -> Result<ExitStatus> 
     let name = &args.name;
     let (file, profiles) = (place(name)?, load()?);
     let kept = file.with_extension("toml.old");
-    // What was begun with the older text is not to come back.
+    // A draft of the older text must not reappear.
     let _ = std::fs::remove_file(file.with_extension("toml.draft"));
     match std::fs::rename(&file, &kept) {
         Ok(()) => {}
@@ -108,20 +122,24 @@ pub fn reset(context: &mut Context<'_>, args: &ResetArgs) -> Result<ExitStatus> 
         Err(source) => return Err(host("moving away", &file, source).into()),
     }
     if context.out.is_json() {
-        context.out.object("profile-reset", &ResetBody { name, kept: &kept })?;
+        context
+            .out
+            .object("profile-reset", &ResetBody { name, kept: &kept })?;
         return Ok(ExitStatus::Success);
     }
     let kept = printable_path(&kept);
     match Profiles::built_in(name)? {
-        Some(_) => {
-            context.out.talk(format_args!("profile {name} is the built-in one again; yours is {kept}"))
-        }
-        None => context.out.talk(format_args!("there is no profile {name} any longer; yours is {kept}")),
+        Some(_) => context.out.talk(format_args!(
+            "profile {name} is the built-in one again; yours is {kept}"
+        )),
+        None => context.out.talk(format_args!(
+            "profile {name} no longer exists; your file is kept as {kept}"
+        )),
     }
     Ok(ExitStatus::Success)
 }
 
-/// What editing begins with: the user's file, the built-in profile, or one that says what it is for.
+/// The initial text: the user's file, the built-in profile, or a template.
 fn text_of(name: &str, file: &Path) -> Result<String> {
     match std::fs::read_to_string(file) {
         Ok(text) if !text.is_empty() => return Ok(text),
@@ -146,7 +164,7 @@ fn write(draft: &Path, text: &str) -> Result<()> {
     Ok(std::fs::write(draft, text).map_err(|source| host("writing", draft, source))?)
 }
 
-/// On a terminal, a mistake is told and can be put right.
+/// On a terminal, an error is reported and can be corrected.
 fn is_asked_again(context: &mut Context<'_>, error: &ProfileError) -> Result<bool> {
     if context.out.is_json() || !io::stdin().is_terminal() {
         return Ok(false);
@@ -164,7 +182,7 @@ fn is_asked_again(context: &mut Context<'_>, error: &ProfileError) -> Result<boo
 
 fn refused(name: &str, error: &ProfileError) -> Failure {
     let text = format!("profile '{name}' stays as it was: {error}");
-    let again = format!("`avfs profiles edit {name}` goes on with the text");
+    let again = format!("`avfs profiles edit {name}` continues with this text");
     let hint = match error.hint() {
         Some(hint) => format!("{hint} {again}"),
         None => again,
@@ -173,5 +191,9 @@ fn refused(name: &str, error: &ProfileError) -> Failure {
 }
 
 fn host(action: &'static str, place: &Path, source: io::Error) -> agentvfs::Error {
-    agentvfs::Error::Host { action, place: printable_path(&PathBuf::from(place)), source }
+    agentvfs::Error::Host {
+        action,
+        place: printable_path(&PathBuf::from(place)),
+        source,
+    }
 }

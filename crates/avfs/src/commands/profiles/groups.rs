@@ -1,13 +1,13 @@
 //! `avfs profiles groups`: the names for several hosts.
 
-use agentvfs::exec::boundary::network::groups;
+use agentvfs::exec::sandbox::network::groups;
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// List the names for several hosts, which --net knows
+/// List the host groups that --net accepts
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs profiles groups
@@ -34,11 +34,18 @@ pub fn list(context: &mut Context<'_>) -> Result<ExitStatus> {
         hosts: group.hosts.iter().map(ToString::to_string).collect(),
     });
     if context.out.is_json() {
-        context.out.object("network-groups", &GroupsBody { groups: all.collect() })?;
+        context.out.object(
+            "network-groups",
+            &GroupsBody {
+                groups: all.collect(),
+            },
+        )?;
         return Ok(ExitStatus::Success);
     }
     for GroupBody { name, about, hosts } in all {
-        context.out.line(format_args!("+{name:<12} {about}: {}", hosts.join(" ")))?;
+        context
+            .out
+            .line(format_args!("+{name:<12} {about}: {}", hosts.join(" ")))?;
     }
     Ok(ExitStatus::Success)
 }

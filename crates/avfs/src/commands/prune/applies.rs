@@ -1,4 +1,4 @@
-//! Forgetting what applies have kept for undoing.
+//! Removes the data that applies keep for undo.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -22,13 +22,13 @@ byte_field!(DirectoryField, directory, directory_bytes_hex);
 #[derive(Serialize)]
 struct AppliesBody {
     dry_run: bool,
-    applies: Vec<ApplyBody>,
-    /// What they keep together.
+    applies: Vec<PrunedApplyBody>,
+    /// The bytes that they keep together.
     freed_bytes: u64,
 }
 
 #[derive(Serialize)]
-struct ApplyBody {
+struct PrunedApplyBody {
     apply: u64,
     #[serde(flatten)]
     directory: DirectoryField,
@@ -37,7 +37,7 @@ struct ApplyBody {
 
 pub fn run(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
     let store = context.task_store()?;
-    let mut old = store.kept_applies()?;
+    let mut old = store.applies().kept()?;
     if let Some(older) = args.older {
         let until = now().as_nanos() - older.as_nanos() as i128;
         old.retain(|apply| apply.time.as_nanos() < until);
@@ -55,24 +55,42 @@ pub fn run(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
         if !confirm(context.out, question, args.yes)? {
             return Ok(ExitStatus::No);
         }
-        store.forget_applies(&old.iter().map(|apply| apply.id).collect::<Vec<_>>())?;
+        store
+            .applies()
+            .forget(&old.iter().map(|apply| apply.id).collect::<Vec<_>>())?;
     }
     if context.out.is_json() {
-        let applies = old.iter().map(|apply| body(&store, apply)).collect::<Result<_>>()?;
-        let body = AppliesBody { dry_run: args.dry_run, applies, freed_bytes: bytes };
+        let applies = old
+            .iter()
+            .map(|apply| body(&store, apply))
+            .collect::<Result<_>>()?;
+        let body = AppliesBody {
+            dry_run: args.dry_run,
+            applies,
+            freed_bytes: bytes,
+        };
         context.out.object("prune-applies", &body)?;
     } else if old.is_empty() {
         context.out.talk("nothing is kept of such applies");
     } else {
-        let verb = if args.dry_run { "could be forgotten" } else { "forgotten" };
+        let verb = if args.dry_run {
+            "could be forgotten"
+        } else {
+            "forgotten"
+        };
         context.out.talk(format_args!("{what} {verb}"));
     }
     Ok(ExitStatus::Success)
 }
 
-/// The number that the user knows it by.
+/// The number by which the user knows it.
 fn number(store: &Store, apply: &KeptApply) -> Result<ApplyId> {
-    Ok(apply.record.as_ref().map(|record| store.first_apply(record)).transpose()?.unwrap_or(apply.id))
+    Ok(apply
+        .record
+        .as_ref()
+        .map(|record| store.applies().first(record))
+        .transpose()?
+        .unwrap_or(apply.id))
 }
 
 fn line(store: &Store, apply: &KeptApply) -> Result<String> {
@@ -82,11 +100,21 @@ fn line(store: &Store, apply: &KeptApply) -> Result<String> {
         None => "what was written during apply",
     };
     let (id, directory) = (number(store, apply)?, printable_path(&apply.directory));
-    let (size, age) = (HumanSize(apply.bytes), Age { then: apply.time, now: now() });
+    let (size, age) = (
+        HumanSize(apply.bytes),
+        Age {
+            then: apply.time,
+            now: now(),
+        },
+    );
     Ok(format!("{what} {id} to {directory}, {age}: {size}"))
 }
 
-fn body(store: &Store, apply: &KeptApply) -> Result<ApplyBody> {
+fn body(store: &Store, apply: &KeptApply) -> Result<PrunedApplyBody> {
     let directory = DirectoryField::new(apply.directory.as_os_str().as_bytes());
-    Ok(ApplyBody { apply: number(store, apply)?.0, directory, bytes: apply.bytes })
+    Ok(PrunedApplyBody {
+        apply: number(store, apply)?.0,
+        directory,
+        bytes: apply.bytes,
+    })
 }

@@ -7,22 +7,22 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::size::{BadSize, HumanSize, parse_size};
 
-/// Set limits; every way in obeys them
+/// Limit the size of a vault or its number of entries (files, directories and links)
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("limit").required(true).multiple(true), after_help = "Examples:
   avfs quota set --bytes 2G --files 100000
   avfs quota set --bytes none")]
-pub struct SetArgs {
-    /// Bytes that the files may have, or 'none'
+pub struct QuotaSetArgs {
+    /// The total size that the files may have, such as 2G, or 'none'
     #[arg(long, value_name = "SIZE", group = "limit", value_parser = bytes_limit)]
     bytes: Option<Limit>,
 
-    /// How many files there may be, or 'none'
+    /// The number of files, directories and links that there may be, or 'none'
     #[arg(long, value_name = "N", group = "limit", value_parser = files_limit)]
     files: Option<Limit>,
 }
 
-pub fn run(context: &mut Context<'_>, args: &SetArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &QuotaSetArgs) -> Result<ExitStatus> {
     let vault = context.vault()?;
     let before = vault.info()?;
     let bytes = args.bytes.map_or(before.max_bytes, Limit::value);
@@ -37,13 +37,13 @@ pub fn run(context: &mut Context<'_>, args: &SetArgs) -> Result<ExitStatus> {
     let shown = |limit: Option<String>| limit.unwrap_or_else(|| "any number of".to_owned());
     let bytes_shown = bytes.map(|bytes| HumanSize(bytes).to_string());
     out.talk(format_args!(
-        "{} may hold {} in {} files",
+        "{} may hold {} in {} entries",
         info.name,
         bytes_shown.unwrap_or_else(|| "any number of bytes".to_owned()),
         shown(files.map(|files| files.to_string()))
     ));
     if bytes.is_some_and(|limit| info.bytes > limit) || files.is_some_and(|limit| info.files > limit) {
-        out.warn("it holds more than that already: files can only be removed or made smaller");
+        out.warn("it already exceeds this limit: files can only be removed or made smaller");
     }
     Ok(ExitStatus::Success)
 }

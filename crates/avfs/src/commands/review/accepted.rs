@@ -1,4 +1,4 @@
-//! What of a task is to be applied.
+//! The part of a task that is to be applied.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,9 +15,9 @@ use crate::versions::count;
 pub struct Accepted {
     /// Files that are taken as a whole. A renamed file is there with both its paths.
     pub paths: Vec<TreePath>,
-    /// Files of which some hunks are taken, with the numbers of these as `avfs diff --patch` shows them.
+    /// Files of which some hunks are accepted, with their numbers as `avfs diff --patch` shows them.
     pub hunks: Vec<(TreePath, Vec<HunkNumber>)>,
-    /// What becomes of conflicts.
+    /// The resolutions of conflicts.
     pub choices: BTreeMap<TreePath, Choice>,
     files: usize,
 }
@@ -46,11 +46,16 @@ impl Accepted {
         self.paths.is_empty() && self.hunks.is_empty()
     }
 
-    /// The same for those who apply it.
+    /// The same as a selection for the apply.
     pub fn selection(&self) -> Selection {
-        let hunks =
-            self.hunks.iter().map(|(path, numbers)| (path.clone(), numbers.iter().copied().collect()));
-        Selection { paths: self.paths.clone(), hunks: hunks.collect() }
+        let hunks = self
+            .hunks
+            .iter()
+            .map(|(path, numbers)| (path.clone(), numbers.iter().copied().collect()));
+        Selection {
+            paths: self.paths.clone(),
+            hunks: hunks.collect(),
+        }
     }
 
     /// `2 files and 3 hunks`.
@@ -59,7 +64,11 @@ impl Accepted {
         match (self.files, hunks) {
             (files, 0) => count(files as u64, "file"),
             (0, hunks) => count(hunks as u64, "hunk"),
-            (files, hunks) => format!("{} and {}", count(files as u64, "file"), count(hunks as u64, "hunk")),
+            (files, hunks) => format!(
+                "{} and {}",
+                count(files as u64, "file"),
+                count(hunks as u64, "hunk")
+            ),
         }
     }
 }
@@ -67,6 +76,10 @@ impl Accepted {
 /// Everything that changes with a file.
 fn paths_of(file: &FileChange) -> impl Iterator<Item = TreePath> {
     let new = file.path().clone();
-    let old = file.old.as_ref().map(|side| side.path.clone()).filter(|old| *old != new);
+    let old = file
+        .old
+        .as_ref()
+        .map(|side| side.path.clone())
+        .filter(|old| *old != new);
     [Some(new), old].into_iter().flatten()
 }

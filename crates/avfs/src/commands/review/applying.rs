@@ -1,4 +1,4 @@
-//! The end of a review: what was accepted goes into the directory.
+//! The end of a review: accepted changes are applied to the directory.
 
 use agentvfs::apply::{Application, ApplyOptions, Plan, Selection};
 use agentvfs::{Error, Task};
@@ -10,12 +10,17 @@ use crate::commands::apply::{MannerArgs, carry_out};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// What would be done. It is about the states that were looked at, whatever the task has become since.
+/// The plan. It is about the states that were reviewed, even if the task has changed since.
 pub fn plan(task: &Task, changes: &Changes, accepted: &Accepted) -> Result<Plan> {
     let mut options = options(task, changes)?;
     for (path, choice) in &accepted.choices {
         options.choices.insert(path.clone(), choice.how.on_conflict());
-        options.edited.extend(choice.edited().map(|edited| (path.clone(), edited)));
+        options
+            .edited
+            .extend(choice.edited().map(|edited| (path.clone(), edited)));
+        options
+            .places
+            .extend(choice.places().map(|places| (path.clone(), places)));
     }
     let selection = accepted.selection();
     task.check_settled(&selection)?;
@@ -24,7 +29,10 @@ pub fn plan(task: &Task, changes: &Changes, accepted: &Accepted) -> Result<Plan>
         let choice = accepted.choices.get(&conflict.path);
         let here = plan.sides(&conflict.path).map_err(Error::from)?.here_digest;
         if choice.is_some_and(|choice| choice.here_digest != here) {
-            bail!("{} was changed in the directory after you chose: look at it again", conflict.path);
+            bail!(
+                "{} was changed in the directory after your choice: check it again",
+                conflict.path
+            );
         }
     }
     Ok(plan)
@@ -36,17 +44,26 @@ pub fn conflicts_ahead(task: &Task, changes: &Changes) -> Result<Plan> {
 }
 
 fn options(task: &Task, changes: &Changes) -> Result<ApplyOptions> {
-    Ok(ApplyOptions {
-        task: Some(task.vault_name().clone()),
-        rules: task.rules()?,
+    let options = ApplyOptions {
         with_ignored: changes.with_ignored,
         ..ApplyOptions::default()
-    })
+    };
+    Ok(task.apply_options(&options)?)
 }
 
 fn look(task: &Task, changes: &Changes, selection: &Selection, options: &ApplyOptions) -> Result<Plan> {
-    let (base, theirs) = (changes.from.snapshot, changes.to.snapshot);
-    let plan = Application::plan(task.vault().store(), base, theirs, task.root(), selection, options);
+    let (base, theirs) = (
+        task.work().applied_base(task.root(), selection)?,
+        changes.to.snapshot,
+    );
+    let plan = Application::plan(
+        task.vault().store(),
+        base,
+        theirs,
+        task.root(),
+        selection,
+        options,
+    );
     Ok(plan.map_err(Error::from)?)
 }
 
@@ -57,15 +74,14 @@ pub fn conflicts(plan: &Plan) -> Option<String> {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    Some(format!("{}: {}{more}: choose with t, b, e or m", first.path, first.kind))
+    Some(format!(
+        "{}: {}{more}: choose with t, b, e or m",
+        first.path, first.kind
+    ))
 }
 
-/// Does it. Files that programs of the host run by themselves are pointed out first: who has looked only at their
-/// differences may not know.
+/// Executes it. Files that programs of the host run by themselves are pointed out first: a user who has only
+/// read the differences may not know.
 pub fn finish(context: &mut Context<'_>, task: &Task, plan: Plan) -> Result<ExitStatus> {
-    let manner = match plan.pointed.is_empty() && plan.guarded.is_empty() {
-        true => MannerArgs::unasked(),
-        false => MannerArgs::default(),
-    };
-    carry_out(context, task, plan, &manner)
+    carry_out(context, task, plan, &MannerArgs::reviewed())
 }

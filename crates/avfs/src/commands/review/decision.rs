@@ -1,4 +1,4 @@
-//! What the user has decided about a file: as a whole, hunk by hunk, or change by change.
+//! The user's decision on a file: as a whole, hunk by hunk, or change by change.
 
 use agentvfs::apply::HunkNumber;
 
@@ -19,7 +19,7 @@ impl Mark {
         }
     }
 
-    /// What a key that goes back and forth makes of it.
+    /// The mark after pressing a key that toggles it.
     pub fn toggled(self) -> Mark {
         match self {
             Mark::Undecided | Mark::Rejected => Mark::Accepted,
@@ -44,16 +44,19 @@ impl Default for Decision {
 
 /// A hunk of a file, or one of the changes in it. Both count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Part {
+pub struct HunkPart {
     pub hunk: usize,
     /// `None`: all of the hunk.
     pub change: Option<usize>,
 }
 
-impl Part {
+impl HunkPart {
     /// As it is named to people and programs.
     pub fn number(self) -> HunkNumber {
-        HunkNumber { hunk: self.hunk + 1, change: self.change.map(|change| change + 1) }
+        HunkNumber {
+            hunk: self.hunk + 1,
+            change: self.change.map(|change| change + 1),
+        }
     }
 }
 
@@ -65,8 +68,8 @@ impl Decision {
         }
     }
 
-    /// What was decided about a part of the file.
-    pub fn part(&self, part: Part) -> Together {
+    /// The decision on a part of the file.
+    pub fn part(&self, part: HunkPart) -> Together {
         let marks = match self {
             Decision::Whole(mark) => return Together::Same(*mark),
             Decision::Hunks(hunks) => hunks.get(part.hunk).map(Vec::as_slice).unwrap_or_default(),
@@ -77,8 +80,8 @@ impl Decision {
         }
     }
 
-    /// The same with another mark on one part. `shape` says how many changes each hunk has.
-    pub fn with_part(&self, part: Part, shape: &[usize], mark: Mark) -> Decision {
+    /// The same with another mark on one part. `shape` is the number of changes of each hunk.
+    pub fn with_part(&self, part: HunkPart, shape: &[usize], mark: Mark) -> Decision {
         let mut hunks: Vec<Vec<Mark>> = match self {
             Decision::Whole(all) => shape.iter().map(|changes| vec![*all; *changes]).collect(),
             Decision::Hunks(hunks) => hunks.clone(),
@@ -87,9 +90,28 @@ impl Decision {
             Some(change) => hunks[part.hunk][change] = mark,
             None => hunks[part.hunk].fill(mark),
         }
-        match hunks.iter().flatten().all(|other| *other == mark) {
-            true => Decision::Whole(mark),
-            false => Decision::Hunks(hunks),
+        if hunks.iter().flatten().all(|other| *other == mark) {
+            Decision::Whole(mark)
+        } else {
+            Decision::Hunks(hunks)
+        }
+    }
+
+    /// The same with everything accepted that nothing was decided about.
+    pub fn with_rest_accepted(&self) -> Decision {
+        let Decision::Hunks(hunks) = self else {
+            return Decision::Whole(Mark::Accepted);
+        };
+        let mut hunks = hunks.clone();
+        for mark in hunks.iter_mut().flatten() {
+            if *mark == Mark::Undecided {
+                *mark = Mark::Accepted;
+            }
+        }
+        if hunks.iter().flatten().all(|mark| *mark == Mark::Accepted) {
+            Decision::Whole(Mark::Accepted)
+        } else {
+            Decision::Hunks(hunks)
         }
     }
 
@@ -99,17 +121,33 @@ impl Decision {
 
     /// The accepted hunks and changes, if not all of the file is accepted.
     pub fn accepted_parts(&self) -> Vec<HunkNumber> {
-        let Decision::Hunks(hunks) = self else { return Vec::new() };
+        let Decision::Hunks(hunks) = self else {
+            return Vec::new();
+        };
         let of_hunk = |(hunk, marks): (usize, &Vec<Mark>)| {
             let is_whole = marks.iter().all(|mark| *mark == Mark::Accepted);
-            let changes = marks.iter().enumerate().filter(|(_, mark)| **mark == Mark::Accepted);
-            let parts: Vec<Part> = match is_whole {
-                true => vec![Part { hunk, change: None }],
-                false => changes.map(|(change, _)| Part { hunk, change: Some(change) }).collect(),
+            let changes = marks
+                .iter()
+                .enumerate()
+                .filter(|(_, mark)| **mark == Mark::Accepted);
+            let parts: Vec<HunkPart> = if is_whole {
+                vec![HunkPart { hunk, change: None }]
+            } else {
+                changes
+                    .map(|(change, _)| HunkPart {
+                        hunk,
+                        change: Some(change),
+                    })
+                    .collect()
             };
             parts
         };
-        hunks.iter().enumerate().flat_map(of_hunk).map(Part::number).collect()
+        hunks
+            .iter()
+            .enumerate()
+            .flat_map(of_hunk)
+            .map(HunkPart::number)
+            .collect()
     }
 
     /// Several decisions as one.
@@ -121,7 +159,7 @@ impl Decision {
     }
 }
 
-/// What several changes, hunks or files have in common.
+/// The common decision on several changes, hunks or files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Together {
     Same(Mark),
@@ -131,9 +169,10 @@ pub enum Together {
 impl Together {
     fn of(mut all: impl Iterator<Item = Together>) -> Together {
         let first = all.next().unwrap_or(Together::Same(Mark::Undecided));
-        match all.all(|other| other == first) {
-            true => first,
-            false => Together::Mixed,
+        if all.all(|other| other == first) {
+            first
+        } else {
+            Together::Mixed
         }
     }
 
@@ -159,40 +198,65 @@ mod tests {
 
     const SHAPE: [usize; 3] = [1, 2, 1];
 
-    fn hunk(hunk: usize) -> Part {
-        Part { hunk, change: None }
+    fn hunk(hunk: usize) -> HunkPart {
+        HunkPart { hunk, change: None }
     }
 
     fn numbers(decision: &Decision) -> String {
-        decision.accepted_parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        decision
+            .accepted_parts()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn hunks_that_agree_are_a_decision_on_the_file() {
         let some = Decision::default().with_part(hunk(1), &SHAPE, Mark::Accepted);
         assert_eq!((some.name(), numbers(&some).as_str()), ("partly", "2"));
-        let all = some.with_part(hunk(0), &SHAPE, Mark::Accepted).with_part(hunk(2), &SHAPE, Mark::Accepted);
+        let all = some
+            .with_part(hunk(0), &SHAPE, Mark::Accepted)
+            .with_part(hunk(2), &SHAPE, Mark::Accepted);
         assert_eq!(all, Decision::Whole(Mark::Accepted));
         assert_eq!(numbers(&all.with_part(hunk(0), &SHAPE, Mark::Rejected)), "2 3");
     }
 
     #[test]
     fn changes_of_a_hunk_are_decided_one_by_one() {
-        let second = Part { hunk: 1, change: Some(1) };
+        let second = HunkPart {
+            hunk: 1,
+            change: Some(1),
+        };
         let some = Decision::default().with_part(second, &SHAPE, Mark::Accepted);
         assert_eq!(numbers(&some), "2.2");
         assert_eq!(some.part(hunk(1)), Together::Mixed);
         assert_eq!(some.part(second), Together::Same(Mark::Accepted));
-        let first = Part { hunk: 1, change: Some(0) };
+        let first = HunkPart {
+            hunk: 1,
+            change: Some(0),
+        };
         let both = some.with_part(first, &SHAPE, Mark::Accepted);
-        assert_eq!((numbers(&both).as_str(), both.part(hunk(1))), ("2", Together::Same(Mark::Accepted)));
+        assert_eq!(
+            (numbers(&both).as_str(), both.part(hunk(1))),
+            ("2", Together::Same(Mark::Accepted))
+        );
     }
 
     #[test]
     fn files_that_differ_are_mixed() {
         let [accepted, rejected] = [Mark::Accepted, Mark::Rejected].map(Decision::Whole);
-        assert_eq!(Decision::together([&accepted, &accepted].into_iter()), Together::Same(Mark::Accepted));
-        assert_eq!(Decision::together([&accepted, &rejected].into_iter()), Together::Mixed);
-        assert_eq!(Decision::together([].into_iter()), Together::Same(Mark::Undecided));
+        assert_eq!(
+            Decision::together([&accepted, &accepted].into_iter()),
+            Together::Same(Mark::Accepted)
+        );
+        assert_eq!(
+            Decision::together([&accepted, &rejected].into_iter()),
+            Together::Mixed
+        );
+        assert_eq!(
+            Decision::together([].into_iter()),
+            Together::Same(Mark::Undecided)
+        );
     }
 }

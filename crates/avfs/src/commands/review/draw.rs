@@ -1,4 +1,4 @@
-//! A review on the screen. Draws only what is in sight.
+//! Draws a review on the screen, only the visible part.
 
 mod bars;
 mod diff;
@@ -39,7 +39,11 @@ pub fn draw(model: &Model, palette: Palette, screen: &mut Buffer) {
 /// The line between the panes.
 fn divide(screen: &mut Buffer, tree: Rect) {
     for y in tree.top()..tree.bottom() {
-        put(screen, Rect::new(tree.right(), y, 1, 1), &Line::styled("│", FAINT));
+        put(
+            screen,
+            Rect::new(tree.right(), y, 1, 1),
+            &Line::styled("│", FAINT),
+        );
     }
 }
 
@@ -54,7 +58,11 @@ fn put(screen: &mut Buffer, area: Rect, line: &Line<'_>) {
 /// One row of an area.
 fn row_of(area: Rect, row: usize) -> Rect {
     let row = u16::try_from(row).unwrap_or(u16::MAX);
-    Rect { y: area.y.saturating_add(row), height: 1, ..area }
+    Rect {
+        y: area.y.saturating_add(row),
+        height: 1,
+        ..area
+    }
 }
 
 fn sign_of(decided: Together) -> (&'static str, Style) {

@@ -1,13 +1,16 @@
 //! The file that the diff pane shows.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-use agentvfs::patch::{Body, FileChange, FileDiff, Hunk, PatchOptions, Side, Status};
-use agentvfs::{EntryKind, Kind};
+use agentvfs::patch::{
+    ChangeSide, ChangeStatus, FileChange, FileDiff, Hunk, HunkLineKind, PatchBody, PatchOptions,
+};
+use agentvfs::{EntryKind, InodeKind};
 
 use super::conflict::ConflictView;
-use super::decision::{Decision, Part, Together};
-use super::rows::{Form, Row, rows};
+use super::decision::{Decision, HunkPart, Together};
+use super::rows::{DiffForm, DiffRow, rows};
 use super::syntax::Syntax;
 use crate::entry::kind_name;
 use crate::size::HumanSize;
@@ -20,23 +23,24 @@ const CONTEXT: usize = 3;
 pub struct OpenFile {
     /// Its place in the list of all changes.
     pub index: usize,
-    /// What is to be said of it as a whole, safe to show.
+    /// Notes about the file as a whole, safe to display.
     pub notes: Vec<String>,
-    /// What both sides did, if it is in conflict.
+    /// The changes of both sides, if it is in conflict.
     pub conflict: Option<ConflictView>,
-    /// The hunks as they are shown: those that are split are there piece by piece.
+    /// The hunks as displayed: split hunks appear piece by piece.
     pub hunks: Vec<Hunk>,
-    /// What each of them is of the file.
-    pub parts: Vec<Part>,
-    /// How many changes each hunk has that can be decided one by one; empty if the file is taken or left as a whole.
+    /// The part of the file that each of them represents.
+    pub parts: Vec<HunkPart>,
+    /// How many changes each hunk has that can be decided separately; empty if the file is accepted or
+    /// rejected as a whole.
     pub shape: Vec<usize>,
-    /// How the texts are coloured.
+    /// The syntax colouring of the texts.
     pub syntax: Option<Syntax>,
     /// The hunks of the file, and which of them are split.
     whole: Vec<Hunk>,
     split: BTreeSet<usize>,
-    unified: Vec<Row>,
-    side_by_side: Vec<Row>,
+    unified: Vec<DiffRow>,
+    side_by_side: Vec<DiffRow>,
 }
 
 impl OpenFile {
@@ -44,8 +48,8 @@ impl OpenFile {
         let (shape, notes) = (shape(&diff), notes(&diff));
         let syntax = Syntax::of(&diff);
         let hunks = match diff.body {
-            Body::Text(lines) => lines.hunks,
-            Body::Same | Body::Binary { .. } => Vec::new(),
+            PatchBody::Text(lines) => lines.hunks,
+            PatchBody::Same | PatchBody::Binary { .. } => Vec::new(),
         };
         let mut open = OpenFile::with_hunks(index, notes, hunks, shape);
         (open.conflict, open.syntax) = (conflict, syntax);
@@ -82,12 +86,19 @@ impl OpenFile {
             self.split.insert(hunk);
         }
         self.lay_out();
+        // The selection stays at the hunk, wherever it is after that.
         self.parts.iter().position(|part| part.hunk == hunk)
     }
 
-    /// Splits hunks of which not all was decided the same.
+    /// Splits hunks whose changes have different decisions.
     pub fn split_mixed(&mut self, decision: &Decision) {
-        let is_mixed = |hunk: &usize| decision.part(Part { hunk: *hunk, change: None }) == Together::Mixed;
+        let is_mixed = |hunk: &usize| {
+            decision.part(HunkPart {
+                hunk: *hunk,
+                change: None,
+            }) == Together::Mixed
+        };
+        // Decisions that differ within a hunk are only seen when it is split.
         self.split.extend((0..self.shape.len()).filter(is_mixed));
         self.lay_out();
     }
@@ -97,29 +108,73 @@ impl OpenFile {
         for (hunk, whole) in self.whole.iter().enumerate() {
             if !self.split.contains(&hunk) {
                 self.hunks.push(whole.clone());
-                self.parts.push(Part { hunk, change: None });
+                self.parts.push(HunkPart { hunk, change: None });
                 continue;
             }
             for (change, piece) in whole.split(CONTEXT).into_iter().enumerate() {
                 self.hunks.push(piece);
-                self.parts.push(Part { hunk, change: Some(change) });
+                self.parts.push(HunkPart {
+                    hunk,
+                    change: Some(change),
+                });
             }
         }
         let places = self.conflict.as_ref().map_or(0, |conflict| conflict.lines.len());
         let rows = |form| rows(self.notes.len(), places, &self.hunks, form);
-        (self.unified, self.side_by_side) = (rows(Form::Unified), rows(Form::SideBySide));
+        (self.unified, self.side_by_side) = (rows(DiffForm::Unified), rows(DiffForm::SideBySide));
     }
 
-    pub fn rows(&self, form: Form) -> &[Row] {
+    pub fn rows(&self, form: DiffForm) -> &[DiffRow] {
         match form {
-            Form::Unified => &self.unified,
-            Form::SideBySide => &self.side_by_side,
+            DiffForm::Unified => &self.unified,
+            DiffForm::SideBySide => &self.side_by_side,
         }
     }
 
+    /// The conflict of a text that a row is about.
+    pub fn place_of(&self, row: &DiffRow) -> Option<usize> {
+        match row {
+            DiffRow::Conflict(line) => self.conflict.as_ref()?.place_of(*line),
+            DiffRow::Note(_) | DiffRow::Header { .. } | DiffRow::Line { .. } => None,
+        }
+    }
+
+    /// The row where a conflict of a text begins.
+    pub fn row_of_place(&self, place: usize, form: DiffForm) -> Option<usize> {
+        let line = self.conflict.as_ref()?.line_of(place)?;
+        self.rows(form)
+            .iter()
+            .position(|row| *row == DiffRow::Conflict(line))
+    }
+
+    /// The number of conflicts that can be decided separately.
+    pub fn place_count(&self) -> usize {
+        self.conflict.as_ref().map_or(0, |conflict| conflict.places.len())
+    }
+
+    /// The changes that a conflict is about, by the lines of the base.
+    pub fn parts_at(&self, base: &Range<usize>) -> Vec<HunkPart> {
+        let mut parts = Vec::new();
+        for hunk in 0..self.shape.len() {
+            let touching = base_ranges(&self.whole[hunk])
+                .into_iter()
+                .enumerate()
+                // Touching is enough: a conflict and a change may be next to each other, as one of them adds
+                // lines.
+                .filter(|(_, change)| change.start <= base.end && base.start <= change.end);
+            parts.extend(touching.map(|(change, _)| HunkPart {
+                hunk,
+                change: Some(change),
+            }));
+        }
+        parts
+    }
+
     /// The row where a hunk begins.
-    pub fn header_of(&self, hunk: usize, form: Form) -> Option<usize> {
-        self.rows(form).iter().position(|row| *row == Row::Header { hunk })
+    pub fn header_of(&self, hunk: usize, form: DiffForm) -> Option<usize> {
+        self.rows(form)
+            .iter()
+            .position(|row| *row == DiffRow::Header { hunk })
     }
 
     /// The largest number of a line in it.
@@ -127,27 +182,42 @@ impl OpenFile {
         self.whole.last().map_or(0, |hunk| hunk.old.end.max(hunk.new.end))
     }
 
-    /// How many hunks the file has, whatever is split.
+    /// The number of hunks of the file, whether split or not.
     pub fn hunk_count(&self) -> usize {
         self.whole.len()
     }
 }
 
-/// How many changes the hunks of a file have that can be decided one by one: only where one text became another in the same
+/// The lines of the base that each change of a hunk is about.
+fn base_ranges(hunk: &Hunk) -> Vec<Range<usize>> {
+    let line_at = |at: usize| {
+        let before = hunk.lines[..at]
+            .iter()
+            .filter(|line| line.kind != HunkLineKind::Added);
+        hunk.old.start as usize + before.count()
+    };
+    let changes = hunk.changes().into_iter();
+    changes
+        .map(|change| line_at(change.start)..line_at(change.end))
+        .collect()
+}
+
+/// How many changes of each hunk can be decided separately: only if one text became another in the same
 /// place.
 pub fn shape(diff: &FileDiff) -> Vec<usize> {
-    let is_file = |side: &Option<Side>| {
-        side.as_ref().is_some_and(|side| matches!(side.entry.kind, EntryKind::File { .. }))
+    let is_file = |side: &Option<ChangeSide>| {
+        side.as_ref()
+            .is_some_and(|side| matches!(side.entry.kind, EntryKind::File { .. }))
     };
     match &diff.body {
-        Body::Text(lines)
-            if diff.change.status == Status::Modified
+        PatchBody::Text(lines)
+            if diff.change.status == ChangeStatus::Modified
                 && is_file(&diff.change.old)
                 && is_file(&diff.change.new) =>
         {
             lines.hunks.iter().map(|hunk| hunk.changes().len()).collect()
         }
-        Body::Text(_) | Body::Same | Body::Binary { .. } => Vec::new(),
+        PatchBody::Text(_) | PatchBody::Same | PatchBody::Binary { .. } => Vec::new(),
     }
 }
 
@@ -158,45 +228,55 @@ fn notes(diff: &FileDiff) -> Vec<String> {
         notes.extend(attributes(old, new));
     }
     match &diff.body {
-        Body::Same => {}
-        Body::Text(lines) if lines.hunks.is_empty() => notes.push("empty".to_owned()),
-        Body::Text(lines) => {
-            let (came, went) = (u64::from(lines.insertions), u64::from(lines.deletions));
-            notes.push(format!("{} came, {} went", count(came, "line"), count(went, "line")));
+        PatchBody::Same => {}
+        PatchBody::Text(lines) if lines.hunks.is_empty() => notes.push("empty".to_owned()),
+        PatchBody::Text(lines) => {
+            let (added, removed) = (u64::from(lines.insertions), u64::from(lines.deletions));
+            notes.push(format!("{} added, {removed} removed", count(added, "line")));
         }
-        Body::Binary { old, new } => {
+        PatchBody::Binary { old, new } => {
+            // The size was the reason before anyone could look whether it is text.
             let why = if old.max(new) > &PatchOptions::default().text_bytes {
                 "too large to be shown"
             } else {
                 "not text"
             };
-            notes.push(format!("{why}: {} before, {} now", HumanSize(*old), HumanSize(*new)));
+            notes.push(format!(
+                "{why}: {} before, {} now",
+                HumanSize(*old),
+                HumanSize(*new)
+            ));
         }
     }
     notes
 }
 
 fn headline(change: &FileChange) -> String {
-    let kind =
-        |side: &Option<Side>| side.as_ref().map_or("file", |side| kind_name(Kind::from(&side.entry.kind)));
+    let kind = |side: &Option<ChangeSide>| {
+        side.as_ref()
+            .map_or("file", |side| kind_name(InodeKind::from(&side.entry.kind)))
+    };
     match (change.status, &change.old) {
-        (Status::Added, _) => format!("new {}", kind(&change.new)),
-        (Status::Removed, _) => format!("deleted {}", kind(&change.old)),
-        (Status::Renamed, Some(old)) => format!("renamed from {}", old.path),
-        (Status::TypeChanged, _) => format!("was a {}, is a {}", kind(&change.old), kind(&change.new)),
-        (Status::Modified | Status::Renamed, _) => format!("changed {}", kind(&change.new)),
-        (Status::Attributes, _) => format!("same {}, other attributes", kind(&change.new)),
+        (ChangeStatus::Added, _) => format!("new {}", kind(&change.new)),
+        (ChangeStatus::Removed, _) => format!("deleted {}", kind(&change.old)),
+        (ChangeStatus::Renamed, Some(old)) => format!("renamed from {}", old.path),
+        (ChangeStatus::TypeChanged, _) => format!("was a {}, is a {}", kind(&change.old), kind(&change.new)),
+        (ChangeStatus::Modified | ChangeStatus::Renamed, _) => format!("changed {}", kind(&change.new)),
+        (ChangeStatus::Attributes, _) => format!("same {}, other attributes", kind(&change.new)),
     }
 }
 
-fn attributes(old: &Side, new: &Side) -> Vec<String> {
+fn attributes(old: &ChangeSide, new: &ChangeSide) -> Vec<String> {
     let (old, new) = (&old.entry.meta, &new.entry.meta);
     let mut notes = Vec::new();
     if old.mode != new.mode {
         notes.push(format!("mode {:03o}, now {:03o}", old.mode, new.mode));
     }
     if (old.uid, old.gid) != (new.uid, new.gid) {
-        notes.push(format!("owner {}:{}, now {}:{}", old.uid, old.gid, new.uid, new.gid));
+        notes.push(format!(
+            "owner {}:{}, now {}:{}",
+            old.uid, old.gid, new.uid, new.gid
+        ));
     }
     if old.xattrs != new.xattrs {
         notes.push("other extended attributes".to_owned());

@@ -2,7 +2,7 @@
 
 use ratatui_core::layout::{Rect, Size};
 
-use super::rows::Form;
+use super::rows::DiffForm;
 
 /// From how many columns on the diff pane shows both sides.
 const SIDE_BY_SIDE: u16 = 80;
@@ -22,7 +22,9 @@ impl Geometry {
         let Size { width, height } = size;
         let body = height.saturating_sub(2);
         let most = (width / 3).max(16).min(width);
-        let tree = u16::try_from(tree_width).unwrap_or(u16::MAX).clamp(16.min(most), most);
+        let tree = u16::try_from(tree_width)
+            .unwrap_or(u16::MAX)
+            .clamp(16.min(most), most);
         // A column between them stays free for a line.
         let left = (tree + 1).min(width);
         Geometry {
@@ -34,10 +36,11 @@ impl Geometry {
         }
     }
 
-    pub fn form(&self) -> Form {
-        match self.diff.width >= SIDE_BY_SIDE {
-            true => Form::SideBySide,
-            false => Form::Unified,
+    pub fn form(&self) -> DiffForm {
+        if self.diff.width >= SIDE_BY_SIDE {
+            DiffForm::SideBySide
+        } else {
+            DiffForm::Unified
         }
     }
 }
@@ -45,7 +48,8 @@ impl Geometry {
 /// The first row to show, so that row `at` of `count` is within `height`: the old one if it is there already.
 pub fn scrolled(top: usize, at: usize, count: usize, height: usize) -> usize {
     let lowest = at.saturating_sub(height.saturating_sub(1));
-    top.clamp(lowest, at.max(lowest)).min(count.saturating_sub(height))
+    top.clamp(lowest, at.max(lowest))
+        .min(count.saturating_sub(height))
 }
 
 #[cfg(test)]
@@ -58,9 +62,17 @@ mod tests {
             for height in [0, 1, 2, 3, 24] {
                 let screen = Rect::new(0, 0, width, height);
                 let geometry = Geometry::new(Size::new(width, height), 30);
-                for area in [geometry.title, geometry.tree, geometry.diff, geometry.diff_title, geometry.keys]
-                {
-                    assert!(area.is_empty() || screen.contains(area.as_position()), "{screen} {area}");
+                for area in [
+                    geometry.title,
+                    geometry.tree,
+                    geometry.diff,
+                    geometry.diff_title,
+                    geometry.keys,
+                ] {
+                    assert!(
+                        area.is_empty() || screen.contains(area.as_position()),
+                        "{screen} {area}"
+                    );
                     assert_eq!(area.intersection(screen).area(), area.area(), "{screen} {area}");
                 }
             }
@@ -70,7 +82,7 @@ mod tests {
     #[test]
     fn a_wide_screen_shows_both_sides() {
         let form = |width| Geometry::new(Size::new(width, 24), 28).form();
-        assert_eq!((form(80), form(120)), (Form::Unified, Form::SideBySide));
+        assert_eq!((form(80), form(120)), (DiffForm::Unified, DiffForm::SideBySide));
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! A review in JSON: every change with its hunks and what was decided.
+//! A review in JSON: every change with its hunks and the decisions.
 
 use std::collections::HashMap;
 
 use agentvfs::apply::Conflict;
-use agentvfs::patch::{Body, FileDiff, Hunk, HunkLineKind, Stat};
+use agentvfs::patch::{FileDiff, Hunk, HunkLineKind, PatchBody, PatchStat};
 use anyhow::Result;
 use avfs_core::TreePath;
 use serde::Serialize;
 
 use super::accepted::Accepted;
 use super::changes::Changes;
-use super::decision::{Decision, Part};
+use super::decision::{Decision, HunkPart};
 use super::file::shape;
 use crate::commands::diff::ChangeBody;
 use crate::json::{PathField, byte_field};
@@ -31,11 +31,11 @@ struct ReviewedBody {
     #[serde(flatten)]
     change: ChangeBody,
     decision: &'static str,
-    /// Whether the directory has changed the same, so that it takes a choice to apply it.
+    /// Whether the directory has changed the same part, so that applying it requires a choice.
     conflict: Option<&'static str>,
     /// Whether git ignores it.
     ignored: bool,
-    /// Whether its hunks can be decided one by one.
+    /// Whether its hunks can be decided separately.
     by_hunk: bool,
     hunks: Vec<HunkBody>,
 }
@@ -44,11 +44,11 @@ struct ReviewedBody {
 struct HunkBody {
     number: usize,
     decision: &'static str,
-    /// What was decided about each change in it, which `NUMBER.1` and so on name.
+    /// The decision on each change in it, which `NUMBER.1` and so on name.
     changes: Vec<&'static str>,
     old: RangeBody,
     new: RangeBody,
-    lines: Vec<LineBody>,
+    lines: Vec<ReviewLineBody>,
 }
 
 /// Lines of one side; `first` counts from 1.
@@ -59,7 +59,7 @@ struct RangeBody {
 }
 
 #[derive(Serialize)]
-struct LineBody {
+struct ReviewLineBody {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(flatten)]
@@ -90,8 +90,10 @@ impl ReviewBody {
         conflicts: &[Conflict],
     ) -> Result<ReviewBody> {
         let bodies = decisions.iter().enumerate();
-        let kinds: HashMap<&TreePath, &'static str> =
-            conflicts.iter().map(|conflict| (&conflict.path, conflict.kind.as_str())).collect();
+        let kinds: HashMap<&TreePath, &'static str> = conflicts
+            .iter()
+            .map(|conflict| (&conflict.path, conflict.kind.as_str()))
+            .collect();
         Ok(ReviewBody {
             task: task.to_owned(),
             from: changes.from.snapshot.to_string(),
@@ -100,7 +102,11 @@ impl ReviewBody {
                 .map(|(file, decision)| {
                     let conflict = kinds.get(changes.files[file].path()).copied();
                     let body = reviewed(&changes.diff(file)?, decision);
-                    Ok(ReviewedBody { conflict, ignored: changes.is_ignored(file), ..body })
+                    Ok(ReviewedBody {
+                        conflict,
+                        ignored: changes.is_ignored(file),
+                        ..body
+                    })
                 })
                 .collect::<Result<_>>()?,
             accepted: Accepted::of(&changes.files, decisions, &HashMap::new()).into(),
@@ -110,11 +116,21 @@ impl ReviewBody {
 
 fn reviewed(diff: &FileDiff, decision: &Decision) -> ReviewedBody {
     let (stat, hunks) = match &diff.body {
-        Body::Same => (Stat::Lines { insertions: 0, deletions: 0 }, &[][..]),
-        Body::Text(lines) => {
-            (Stat::Lines { insertions: lines.insertions, deletions: lines.deletions }, &lines.hunks[..])
-        }
-        Body::Binary { old, new } => (Stat::Binary { old: *old, new: *new }, &[][..]),
+        PatchBody::Same => (
+            PatchStat::Lines {
+                insertions: 0,
+                deletions: 0,
+            },
+            &[][..],
+        ),
+        PatchBody::Text(lines) => (
+            PatchStat::Lines {
+                insertions: lines.insertions,
+                deletions: lines.deletions,
+            },
+            &lines.hunks[..],
+        ),
+        PatchBody::Binary { old, new } => (PatchStat::Binary { old: *old, new: *new }, &[][..]),
     };
     ReviewedBody {
         change: ChangeBody::new(&diff.change).with_stat(stat),
@@ -122,14 +138,20 @@ fn reviewed(diff: &FileDiff, decision: &Decision) -> ReviewedBody {
         conflict: None,
         ignored: false,
         by_hunk: !shape(diff).is_empty(),
-        hunks: hunks.iter().enumerate().map(|(index, hunk)| hunk_body(index, hunk, decision)).collect(),
+        hunks: hunks
+            .iter()
+            .enumerate()
+            .map(|(index, hunk)| hunk_body(index, hunk, decision))
+            .collect(),
     }
 }
 
 fn hunk_body(index: usize, hunk: &Hunk, decision: &Decision) -> HunkBody {
-    let range =
-        |range: &std::ops::Range<u32>| RangeBody { first: range.start + 1, count: range.end - range.start };
-    let lines = hunk.lines.iter().map(|line| LineBody {
+    let range = |range: &std::ops::Range<u32>| RangeBody {
+        first: range.start + 1,
+        count: range.end - range.start,
+    };
+    let lines = hunk.lines.iter().map(|line| ReviewLineBody {
         kind: match line.kind {
             HunkLineKind::Context => "context",
             HunkLineKind::Removed => "removed",
@@ -139,9 +161,21 @@ fn hunk_body(index: usize, hunk: &Hunk, decision: &Decision) -> HunkBody {
     });
     HunkBody {
         number: index + 1,
-        decision: decision.part(Part { hunk: index, change: None }).name(),
+        decision: decision
+            .part(HunkPart {
+                hunk: index,
+                change: None,
+            })
+            .name(),
         changes: (0..hunk.changes().len())
-            .map(|change| decision.part(Part { hunk: index, change: Some(change) }).name())
+            .map(|change| {
+                decision
+                    .part(HunkPart {
+                        hunk: index,
+                        change: Some(change),
+                    })
+                    .name()
+            })
             .collect(),
         old: range(&hunk.old),
         new: range(&hunk.new),
@@ -164,6 +198,9 @@ impl From<Accepted> for AcceptedBody {
                 .map(ToString::to_string)
                 .collect(),
         });
-        AcceptedBody { paths: accepted.paths.iter().map(PathField::from).collect(), hunks: hunks.collect() }
+        AcceptedBody {
+            paths: accepted.paths.iter().map(PathField::from).collect(),
+            hunks: hunks.collect(),
+        }
     }
 }

@@ -2,31 +2,41 @@
 
 use std::collections::HashMap;
 
-use agentvfs::approvals::Raw;
-use agentvfs::patch::{FileChange, Side};
-use agentvfs::{EntryKind, KeptChoice, KeptDecision, KeptReview};
+use agentvfs::approvals::StoredBytes;
+use agentvfs::patch::{ChangeSide, FileChange};
+use agentvfs::{EntryKind, KeptChoice, KeptDecision, KeptPlace, KeptReview};
 use avfs_core::BlobId;
 
-use super::conflict::{Choice, How};
+use super::conflict::{Choice, ChosenSide, How, TextConflict};
 use super::decision::{Decision, Mark};
 
-/// What was kept for the changes as they are now.
+/// The stored decisions that match the current changes.
 #[derive(Debug, Default)]
-pub struct Restored {
+pub struct RestoredDecisions {
     pub decisions: Vec<Decision>,
     pub choices: HashMap<usize, Choice>,
-    /// How many decisions were about changes that are others now.
+    /// How many decisions were about changes that differ now.
     pub outdated: usize,
 }
 
-pub fn restore(files: &[FileChange], kept: &KeptReview) -> Restored {
-    let known: HashMap<&[u8], &KeptDecision> =
-        kept.decisions.iter().map(|decision| (decision.path.as_bytes(), decision)).collect();
-    let mut restored = Restored { decisions: vec![Decision::default(); files.len()], ..Restored::default() };
+pub fn restore(files: &[FileChange], kept: &KeptReview) -> RestoredDecisions {
+    let known: HashMap<&[u8], &KeptDecision> = kept
+        .decisions
+        .iter()
+        .map(|decision| (decision.path.as_bytes(), decision))
+        .collect();
+    let mut restored = RestoredDecisions {
+        decisions: vec![Decision::default(); files.len()],
+        ..RestoredDecisions::default()
+    };
     let mut used = 0;
     for (index, file) in files.iter().enumerate() {
-        let Some(kept) = known.get(file.path().as_bytes()) else { continue };
-        let Some(decision) = parse(&kept.marks).filter(|_| kept.change == digest(file)) else { continue };
+        let Some(kept) = known.get(file.path().as_bytes()) else {
+            continue;
+        };
+        let Some(decision) = parse(&kept.marks).filter(|_| kept.change == digest(file)) else {
+            continue;
+        };
         used += 1;
         restored.decisions[index] = decision;
         if let Some(choice) = kept.choice.as_ref().and_then(choice) {
@@ -38,18 +48,23 @@ pub fn restore(files: &[FileChange], kept: &KeptReview) -> Restored {
 }
 
 pub fn keep(files: &[FileChange], decisions: &[Decision], choices: &HashMap<usize, Choice>) -> KeptReview {
-    let decided =
-        files.iter().zip(decisions).enumerate().filter(|(_, (_, decision))| !decision.is_undecided());
+    let decided = files
+        .iter()
+        .zip(decisions)
+        .enumerate()
+        .filter(|(index, (_, decision))| !decision.is_undecided() || choices.contains_key(index));
     let kept = decided.map(|(index, (file, decision))| KeptDecision {
-        path: Raw::from(file.path().as_bytes()),
+        path: StoredBytes::from(file.path().as_bytes()),
         change: digest(file),
         marks: letters(decision),
         choice: choices.get(&index).map(kept_choice),
     });
-    KeptReview { decisions: kept.collect() }
+    KeptReview {
+        decisions: kept.collect(),
+    }
 }
 
-/// Stands for a change: what was there, and what is.
+/// Identifies a change: the old and the new state.
 fn digest(file: &FileChange) -> String {
     let mut text = String::from(file.status.letter());
     for side in [&file.old, &file.new] {
@@ -58,7 +73,7 @@ fn digest(file: &FileChange) -> String {
     BlobId::of(text.as_bytes()).to_string()
 }
 
-fn described(side: &Side) -> String {
+fn described(side: &ChangeSide) -> String {
     let (path, mode) = (&side.path, side.entry.meta.mode);
     let content = match &side.entry.kind {
         EntryKind::File { size, content } => format!("file {size} {content:?}"),
@@ -96,7 +111,11 @@ fn parse(text: &str) -> Option<Decision> {
     match text.strip_suffix(',') {
         Some(hunks) => {
             let hunk = |marks: &str| marks.chars().map(mark).collect::<Option<Vec<_>>>();
-            hunks.split(',').map(hunk).collect::<Option<Vec<_>>>().map(Decision::Hunks)
+            hunks
+                .split(',')
+                .map(hunk)
+                .collect::<Option<Vec<_>>>()
+                .map(Decision::Hunks)
         }
         None => {
             let mut marks = text.chars();
@@ -108,10 +127,38 @@ fn parse(text: &str) -> Option<Decision> {
 
 fn kept_choice(choice: &Choice) -> KeptChoice {
     let edited = match &choice.how {
-        How::Edited(bytes) => Some(Raw::from(&bytes[..])),
-        How::Task | How::Both => None,
+        How::Edited(bytes) => Some(StoredBytes::from(&bytes[..])),
+        How::Task | How::Both | How::Places(_) => None,
     };
-    KeptChoice { how: choice.how.name().to_owned(), here: choice.here_digest.clone(), edited }
+    let places = match &choice.how {
+        How::Places(places) => places.iter().map(kept_place).collect(),
+        How::Task | How::Both | How::Edited(_) => Vec::new(),
+    };
+    KeptChoice {
+        how: choice.how.name().to_owned(),
+        here: choice.here_digest.clone(),
+        edited,
+        places,
+    }
+}
+
+/// The stored mark of an open conflict.
+const OPEN: &str = "open";
+
+fn kept_place(place: &TextConflict) -> KeptPlace {
+    KeptPlace {
+        start: place.base.start,
+        end: place.base.end,
+        how: place.side.map_or(OPEN, ChosenSide::name).to_owned(),
+    }
+}
+
+fn place(kept: &KeptPlace) -> Option<TextConflict> {
+    let side = ChosenSide::ALL.into_iter().find(|side| side.name() == kept.how);
+    (side.is_some() || kept.how == OPEN).then_some(TextConflict {
+        base: kept.start..kept.end,
+        side,
+    })
 }
 
 fn choice(kept: &KeptChoice) -> Option<Choice> {
@@ -119,14 +166,18 @@ fn choice(kept: &KeptChoice) -> Option<Choice> {
         ("task", _) => How::Task,
         ("both", _) => How::Both,
         ("edited", Some(bytes)) => How::Edited(bytes.as_bytes().to_vec()),
+        ("places", _) => How::Places(kept.places.iter().map(place).collect::<Option<_>>()?),
         _ => return None,
     };
-    Some(Choice { how, here_digest: kept.here.clone() })
+    Some(Choice {
+        how,
+        here_digest: kept.here.clone(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use agentvfs::patch::Status;
+    use agentvfs::patch::ChangeStatus;
 
     use super::*;
     use crate::commands::review::scene::Scene;
@@ -137,7 +188,10 @@ mod tests {
         scene.press("a Tab a");
         let kept = scene.model.kept();
         let restored = restore(&scene.model.files, &kept);
-        assert_eq!((&restored.decisions, restored.outdated), (&scene.model.decisions, 0));
+        assert_eq!(
+            (&restored.decisions, restored.outdated),
+            (&scene.model.decisions, 0)
+        );
     }
 
     #[test]
@@ -146,11 +200,14 @@ mod tests {
         scene.press("A");
         let kept = scene.model.kept();
         let mut files = scene.model.files.clone();
-        files[1].status = Status::TypeChanged;
+        files[1].status = ChangeStatus::TypeChanged;
         files.remove(2);
         let restored = restore(&files, &kept);
         let names: Vec<&str> = restored.decisions.iter().map(Decision::name).collect();
-        assert_eq!((names.as_slice(), restored.outdated), (&["accepted", "undecided"][..], 2));
+        assert_eq!(
+            (names.as_slice(), restored.outdated),
+            (&["accepted", "undecided"][..], 2)
+        );
     }
 
     #[test]

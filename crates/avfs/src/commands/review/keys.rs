@@ -1,11 +1,11 @@
-//! From keys to what they mean.
+//! Maps keys to actions.
 
 use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What the user wants.
+/// An action of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    Move(Step),
+pub enum ReviewAction {
+    Move(CursorStep),
     SwitchPane,
     NextHunk,
     PreviousHunk,
@@ -16,7 +16,7 @@ pub enum Action {
     AcceptAll,
     RejectAll,
     ClearAll,
-    /// What becomes of a conflict.
+    /// Resolutions of a conflict.
     KeepMine,
     TakeTask,
     TakeBoth,
@@ -40,7 +40,7 @@ pub enum Action {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CursorStep {
     Up,
     Down,
     PageUp,
@@ -51,26 +51,33 @@ pub enum Step {
     Right,
 }
 
-/// What the keys are for at the moment.
+/// The current meaning of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Browse,
     Filter,
     Help,
-    Ask(Question),
+    Ask(ReviewQuestion),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum ReviewQuestion {
     Apply,
 }
 
-/// The keys and what they do, in the order in which a newcomer needs them. The user's page lists the same.
+/// The keys and their actions, in the order in which a newcomer needs them. The user's page has the same
+/// list.
 pub const KEYS: [(&str, &str); 18] = [
     ("j k ↓ ↑", "go to the next or previous line or file"),
-    ("PgDn PgUp g G", "go a page on or back, to the beginning or the end"),
-    ("Tab", "change between the files and the differences"),
-    ("← →", "move long lines; in the files, close or open a directory"),
+    (
+        "PgDn PgUp g G",
+        "go one page forward or back, to the beginning or the end",
+    ),
+    ("Tab", "switch between the files and the differences"),
+    (
+        "← →",
+        "scroll long lines; in the files, close or open a directory",
+    ),
     ("o", "open or close a directory"),
     ("n N", "go to the next or previous hunk, through all files"),
     ("a", "accept the hunk, file or directory, and go on"),
@@ -82,82 +89,82 @@ pub const KEYS: [(&str, &str); 18] = [
     ("m t", "in a conflict, keep mine or take the task's"),
     ("b e", "in a conflict, take both with markers, or edit it"),
     ("/", "show only files with this in their path; Esc shows all"),
-    ("v", "change between side by side and unified"),
+    ("v", "switch between side by side and unified"),
     ("Enter p", "apply what is accepted"),
     ("q", "leave; the decisions are kept"),
 ];
 
-/// What a key means; `None` if nothing.
-pub fn action(mode: Mode, key: KeyEvent) -> Option<Action> {
+/// The action of a key, if it has one.
+pub fn action(mode: Mode, key: KeyEvent) -> Option<ReviewAction> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return control(mode, key.code);
     }
     match mode {
         Mode::Browse => browse(key.code),
         Mode::Filter => filter(key.code),
-        Mode::Help => Some(Action::Help),
+        Mode::Help => Some(ReviewAction::Help),
         Mode::Ask(_) => match key.code {
-            KeyCode::Char('y' | 'Y') | KeyCode::Enter => Some(Action::Yes),
-            KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => Some(Action::No),
+            KeyCode::Char('y' | 'Y') | KeyCode::Enter => Some(ReviewAction::Yes),
+            KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => Some(ReviewAction::No),
             _ => None,
         },
     }
 }
 
-fn control(mode: Mode, code: KeyCode) -> Option<Action> {
+fn control(mode: Mode, code: KeyCode) -> Option<ReviewAction> {
     match (mode, code) {
-        (_, KeyCode::Char('z')) => Some(Action::Suspend),
-        (Mode::Ask(_), KeyCode::Char('c')) => Some(Action::No),
-        (Mode::Filter, KeyCode::Char('c')) => Some(Action::DropFilter),
-        (_, KeyCode::Char('c')) => Some(Action::Quit),
-        (Mode::Browse, KeyCode::Char('d' | 'f')) => Some(Action::Move(Step::PageDown)),
-        (Mode::Browse, KeyCode::Char('u' | 'b')) => Some(Action::Move(Step::PageUp)),
+        (_, KeyCode::Char('z')) => Some(ReviewAction::Suspend),
+        (Mode::Ask(_), KeyCode::Char('c')) => Some(ReviewAction::No),
+        (Mode::Filter, KeyCode::Char('c')) => Some(ReviewAction::DropFilter),
+        (_, KeyCode::Char('c')) => Some(ReviewAction::Quit),
+        (Mode::Browse, KeyCode::Char('d' | 'f')) => Some(ReviewAction::Move(CursorStep::PageDown)),
+        (Mode::Browse, KeyCode::Char('u' | 'b')) => Some(ReviewAction::Move(CursorStep::PageUp)),
         _ => None,
     }
 }
 
-fn browse(code: KeyCode) -> Option<Action> {
+fn browse(code: KeyCode) -> Option<ReviewAction> {
     Some(match code {
-        KeyCode::Char('j') | KeyCode::Down => Action::Move(Step::Down),
-        KeyCode::Char('k') | KeyCode::Up => Action::Move(Step::Up),
-        KeyCode::PageDown => Action::Move(Step::PageDown),
-        KeyCode::PageUp => Action::Move(Step::PageUp),
-        KeyCode::Char('g') | KeyCode::Home => Action::Move(Step::First),
-        KeyCode::Char('G') | KeyCode::End => Action::Move(Step::Last),
-        KeyCode::Char('h') | KeyCode::Left => Action::Move(Step::Left),
-        KeyCode::Char('l') | KeyCode::Right => Action::Move(Step::Right),
-        KeyCode::Tab | KeyCode::BackTab => Action::SwitchPane,
-        KeyCode::Char('n') => Action::NextHunk,
-        KeyCode::Char('N') => Action::PreviousHunk,
-        KeyCode::Char('a') => Action::Accept,
-        KeyCode::Char('r') => Action::Reject,
-        KeyCode::Char(' ') => Action::Toggle,
-        KeyCode::Char('u') => Action::Clear,
-        KeyCode::Char('A') => Action::AcceptAll,
-        KeyCode::Char('R') => Action::RejectAll,
-        KeyCode::Char('U') => Action::ClearAll,
-        KeyCode::Char('m') => Action::KeepMine,
-        KeyCode::Char('t') => Action::TakeTask,
-        KeyCode::Char('b') => Action::TakeBoth,
-        KeyCode::Char('e') => Action::Edit,
-        KeyCode::Char('s') => Action::SplitHunk,
-        KeyCode::Char('o') => Action::ToggleFold,
-        KeyCode::Char('v') => Action::SwitchForm,
-        KeyCode::Char('/') => Action::StartFilter,
-        KeyCode::Esc => Action::DropFilter,
-        KeyCode::Char('?') => Action::Help,
-        KeyCode::Char('p') | KeyCode::Enter => Action::Apply,
-        KeyCode::Char('q') => Action::Quit,
+        KeyCode::Char('j') | KeyCode::Down => ReviewAction::Move(CursorStep::Down),
+        KeyCode::Char('k') | KeyCode::Up => ReviewAction::Move(CursorStep::Up),
+        KeyCode::PageDown => ReviewAction::Move(CursorStep::PageDown),
+        KeyCode::PageUp => ReviewAction::Move(CursorStep::PageUp),
+        KeyCode::Char('g') | KeyCode::Home => ReviewAction::Move(CursorStep::First),
+        KeyCode::Char('G') | KeyCode::End => ReviewAction::Move(CursorStep::Last),
+        KeyCode::Char('h') | KeyCode::Left => ReviewAction::Move(CursorStep::Left),
+        KeyCode::Char('l') | KeyCode::Right => ReviewAction::Move(CursorStep::Right),
+        KeyCode::Tab | KeyCode::BackTab => ReviewAction::SwitchPane,
+        KeyCode::Char('n') => ReviewAction::NextHunk,
+        KeyCode::Char('N') => ReviewAction::PreviousHunk,
+        KeyCode::Char('a') => ReviewAction::Accept,
+        KeyCode::Char('r') => ReviewAction::Reject,
+        KeyCode::Char(' ') => ReviewAction::Toggle,
+        KeyCode::Char('u') => ReviewAction::Clear,
+        KeyCode::Char('A') => ReviewAction::AcceptAll,
+        KeyCode::Char('R') => ReviewAction::RejectAll,
+        KeyCode::Char('U') => ReviewAction::ClearAll,
+        KeyCode::Char('m') => ReviewAction::KeepMine,
+        KeyCode::Char('t') => ReviewAction::TakeTask,
+        KeyCode::Char('b') => ReviewAction::TakeBoth,
+        KeyCode::Char('e') => ReviewAction::Edit,
+        KeyCode::Char('s') => ReviewAction::SplitHunk,
+        KeyCode::Char('o') => ReviewAction::ToggleFold,
+        KeyCode::Char('v') => ReviewAction::SwitchForm,
+        KeyCode::Char('/') => ReviewAction::StartFilter,
+        KeyCode::Esc => ReviewAction::DropFilter,
+        KeyCode::Char('?') => ReviewAction::Help,
+        KeyCode::Char('p') | KeyCode::Enter => ReviewAction::Apply,
+        KeyCode::Char('q') => ReviewAction::Quit,
         _ => return None,
     })
 }
 
-fn filter(code: KeyCode) -> Option<Action> {
+fn filter(code: KeyCode) -> Option<ReviewAction> {
     match code {
-        KeyCode::Char(c) => Some(Action::Type(c)),
-        KeyCode::Backspace => Some(Action::Erase),
-        KeyCode::Enter => Some(Action::KeepFilter),
-        KeyCode::Esc => Some(Action::DropFilter),
+        KeyCode::Char(c) => Some(ReviewAction::Type(c)),
+        KeyCode::Backspace => Some(ReviewAction::Erase),
+        KeyCode::Enter => Some(ReviewAction::KeepFilter),
+        KeyCode::Esc => Some(ReviewAction::DropFilter),
         _ => None,
     }
 }
@@ -167,26 +174,33 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(mode: Mode, code: KeyCode, expected: Option<Action>) {
+    fn check(mode: Mode, code: KeyCode, expected: Option<ReviewAction>) {
         assert_eq!(action(mode, KeyEvent::new(code, KeyModifiers::NONE)), expected);
     }
 
     #[test]
     fn a_key_means_what_the_mode_says() {
         let a = KeyCode::Char('a');
-        check(Mode::Browse, a, Some(Action::Accept));
-        check(Mode::Filter, a, Some(Action::Type('a')));
-        check(Mode::Help, a, Some(Action::Help));
-        check(Mode::Ask(Question::Apply), a, None);
-        check(Mode::Ask(Question::Apply), KeyCode::Char('y'), Some(Action::Yes));
+        check(Mode::Browse, a, Some(ReviewAction::Accept));
+        check(Mode::Filter, a, Some(ReviewAction::Type('a')));
+        check(Mode::Help, a, Some(ReviewAction::Help));
+        check(Mode::Ask(ReviewQuestion::Apply), a, None);
+        check(
+            Mode::Ask(ReviewQuestion::Apply),
+            KeyCode::Char('y'),
+            Some(ReviewAction::Yes),
+        );
         check(Mode::Browse, KeyCode::F(1), None);
     }
 
     #[test]
     fn control_c_leaves_and_answers_no() {
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(action(Mode::Browse, control_c), Some(Action::Quit));
-        assert_eq!(action(Mode::Ask(Question::Apply), control_c), Some(Action::No));
+        assert_eq!(action(Mode::Browse, control_c), Some(ReviewAction::Quit));
+        assert_eq!(
+            action(Mode::Ask(ReviewQuestion::Apply), control_c),
+            Some(ReviewAction::No)
+        );
     }
 
     #[test]
@@ -194,7 +208,11 @@ mod tests {
         let page = include_str!("../../../../../docs/review.md");
         let rows = page.lines().filter(|line| line.starts_with("| `"));
         let expected = KEYS.map(|(keys, what)| {
-            let keys = keys.split(' ').map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" ");
+            let keys = keys
+                .split(' ')
+                .map(|key| format!("`{key}`"))
+                .collect::<Vec<_>>()
+                .join(" ");
             format!("| {keys} | {what} |")
         });
         assert_eq!(rows.collect::<Vec<_>>(), expected);

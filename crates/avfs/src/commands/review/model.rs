@@ -2,7 +2,6 @@
 
 mod choosing;
 mod deciding;
-mod folding;
 mod moving;
 
 use std::collections::HashMap;
@@ -16,8 +15,8 @@ use super::decision::Decision;
 use super::file::OpenFile;
 use super::geometry::{Geometry, scrolled};
 use super::kept::keep;
-use super::keys::{Action, Mode, Question};
-use super::rows::{Form, Row};
+use super::keys::{Mode, ReviewAction, ReviewQuestion};
+use super::rows::{DiffForm, DiffRow};
 use super::tree::{Fold, Group, TreeRow, tree_rows};
 
 /// Columns of a row of the tree before its name: the marks and the letter.
@@ -28,41 +27,43 @@ pub struct Model {
     pub task: String,
     pub root: String,
     pub files: Vec<FileChange>,
-    /// One for each file.
+    /// One decision for each file.
     pub decisions: Vec<Decision>,
     /// The group that each file is shown in.
     pub groups: Vec<Group>,
-    /// What becomes of conflicts.
+    /// The resolutions of conflicts.
     pub choices: HashMap<usize, Choice>,
     /// Conflicts are still looked for.
     pub is_looking: bool,
-    /// The file that is looked at is being compared.
+    /// The selected file is being compared.
     pub is_comparing: bool,
     pub tree: Vec<TreeRow>,
-    /// The row of the tree that is looked at, and the first one that is shown.
+    /// The selected row of the tree, and the first visible one.
     pub tree_row: usize,
     pub tree_top: usize,
     /// The file of that row, once it was loaded.
     pub open: Option<OpenFile>,
-    /// The row of the diff that is looked at, the first one that is shown, and the first column.
+    /// The selected row of the diff, the first visible one, and the first visible column.
     pub row: usize,
     pub top: usize,
     pub column: usize,
     pub pane: Pane,
     pub mode: Mode,
     pub filter: String,
-    /// What there is to say until the next key.
+    /// A message to display until the next key.
     pub message: Option<String>,
     /// The form that the user wants, whatever fits.
-    form: Option<Form>,
-    landing: Landing,
+    form: Option<DiffForm>,
+    starting: StartingHunk,
     size: Size,
-    /// What the user has opened and closed.
+    /// The rows that the user has opened and closed.
     folds: HashMap<Fold, bool>,
-    /// How wide the tree would like to be.
+    /// The preferred width of the tree.
     tree_width: usize,
     /// Something was decided that is not kept yet.
     is_unkept: bool,
+    /// No key was pressed yet.
+    is_untouched: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +74,14 @@ pub enum Pane {
 
 /// Where to begin in a file that is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Landing {
+enum StartingHunk {
     FirstHunk,
     LastHunk,
 }
 
-/// What a key asks of the program around.
+/// What a key requests from the surrounding program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum ReviewEffect {
     Leave,
     Apply,
     Suspend,
@@ -111,25 +112,34 @@ impl Model {
             filter: String::new(),
             message: None,
             form: None,
-            landing: Landing::FirstHunk,
+            starting: StartingHunk::FirstHunk,
             size: Size::new(80, 24),
             folds: HashMap::new(),
             tree_width: 0,
             is_unkept: false,
+            is_untouched: true,
         };
         model.build_tree();
         model.tree_row = model.first_file();
         model
     }
 
-    /// Shows files in groups. What is looked at stays so, unless nothing was done yet: conflicts come first.
-    pub fn group(&mut self, groups: Vec<Group>, is_first: bool) {
-        let file = self.tree.get(self.tree_row).and_then(TreeRow::file).filter(|_| !is_first);
+    /// Shows files in groups. The selection is kept, unless the user has done nothing yet: then conflicts
+    /// come first.
+    pub fn group(&mut self, groups: Vec<Group>) {
+        let file = self
+            .tree
+            .get(self.tree_row)
+            .and_then(TreeRow::file)
+            .filter(|_| !self.is_untouched);
         self.groups = groups;
         self.build_tree();
-        let row = file.and_then(|file| self.row_of(file)).unwrap_or_else(|| self.first_file());
+        let row = file
+            .and_then(|file| self.row_of(file))
+            .unwrap_or_else(|| self.first_file());
+        // The group decides what is shown of the file, so it is loaded again.
         self.open = None;
-        self.look_at(row, Landing::FirstHunk);
+        self.look_at(row, StartingHunk::FirstHunk);
         self.keep_in_sight();
     }
 
@@ -141,69 +151,85 @@ impl Model {
         self.tree.iter().position(|row| row.file() == Some(file))
     }
 
-    /// What is to be kept of the decisions.
+    /// The decisions to store.
     pub fn kept(&self) -> KeptReview {
         keep(&self.files, &self.decisions, &self.choices)
     }
 
-    /// Whether there is something to keep that was not kept; from now on it counts as kept.
+    /// Whether there are decisions that have not been stored; from now on they count as stored.
     pub fn take_unkept(&mut self) -> bool {
         std::mem::take(&mut self.is_unkept)
     }
 
-    pub fn update(&mut self, action: Action) -> Option<Effect> {
+    pub fn update(&mut self, action: ReviewAction) -> Option<ReviewEffect> {
         self.message = None;
+        self.is_untouched = false;
         let effect = self.perform(action);
         self.keep_in_sight();
         effect
     }
 
-    fn perform(&mut self, action: Action) -> Option<Effect> {
+    fn perform(&mut self, action: ReviewAction) -> Option<ReviewEffect> {
         match action {
-            Action::Move(step) => self.step(step),
-            Action::SwitchPane => {
-                self.pane = if self.pane == Pane::Tree { Pane::Diff } else { Pane::Tree };
+            ReviewAction::Move(step) => self.step(step),
+            ReviewAction::SwitchPane => {
+                self.pane = if self.pane == Pane::Tree {
+                    Pane::Diff
+                } else {
+                    Pane::Tree
+                };
             }
-            Action::NextHunk => self.enter_next_hunk(),
-            Action::PreviousHunk => {
+            ReviewAction::NextHunk => self.enter_next_hunk(),
+            ReviewAction::PreviousHunk => {
                 self.pane = Pane::Diff;
                 self.previous_hunk();
             }
-            Action::Accept | Action::Reject | Action::Toggle | Action::Clear => self.decide(action),
-            Action::AcceptAll | Action::RejectAll | Action::ClearAll => self.decide_all(action),
-            Action::KeepMine | Action::TakeTask | Action::TakeBoth => self.choose(action),
-            Action::Edit => return self.edit(),
-            Action::SplitHunk => self.split_hunk(),
-            Action::ToggleFold => self.toggle_fold(),
-            Action::SwitchForm => self.switch_form(),
-            Action::StartFilter => self.mode = Mode::Filter,
-            Action::Type(c) => self.refilter(|filter| filter.push(c)),
-            Action::Erase => self.refilter(|filter| {
+            ReviewAction::Accept | ReviewAction::Reject | ReviewAction::Toggle | ReviewAction::Clear => {
+                self.decide(action)
+            }
+            ReviewAction::AcceptAll | ReviewAction::RejectAll | ReviewAction::ClearAll => {
+                self.decide_all(action)
+            }
+            ReviewAction::KeepMine | ReviewAction::TakeTask | ReviewAction::TakeBoth => self.choose(action),
+            ReviewAction::Edit => return self.edit(),
+            ReviewAction::SplitHunk => self.split_hunk(),
+            ReviewAction::ToggleFold => self.toggle_fold(),
+            ReviewAction::SwitchForm => self.switch_form(),
+            ReviewAction::StartFilter => self.mode = Mode::Filter,
+            ReviewAction::Type(c) => self.refilter(|filter| filter.push(c)),
+            ReviewAction::Erase => self.refilter(|filter| {
                 filter.truncate(filter.char_indices().next_back().map_or(0, |(at, _)| at))
             }),
-            Action::KeepFilter => self.mode = Mode::Browse,
-            Action::DropFilter => {
+            ReviewAction::KeepFilter => self.mode = Mode::Browse,
+            ReviewAction::DropFilter => {
                 self.mode = Mode::Browse;
                 self.refilter(String::clear);
             }
-            Action::Help => self.mode = if self.mode == Mode::Help { Mode::Browse } else { Mode::Help },
-            Action::Apply => match self.accepts_anything() {
-                true => self.mode = Mode::Ask(Question::Apply),
-                false => {
+            ReviewAction::Help => {
+                self.mode = if self.mode == Mode::Help {
+                    Mode::Browse
+                } else {
+                    Mode::Help
+                }
+            }
+            ReviewAction::Apply => {
+                if self.accepts_anything() {
+                    self.mode = Mode::Ask(ReviewQuestion::Apply)
+                } else {
                     self.message = Some("nothing is accepted yet: a accepts one, A accepts all".to_owned());
                 }
-            },
-            Action::Quit => return Some(Effect::Leave),
-            Action::Suspend => return Some(Effect::Suspend),
-            Action::Yes => return self.answer_yes(),
-            Action::No => self.mode = Mode::Browse,
+            }
+            ReviewAction::Quit => return Some(ReviewEffect::Leave),
+            ReviewAction::Suspend => return Some(ReviewEffect::Suspend),
+            ReviewAction::Yes => return self.answer_yes(),
+            ReviewAction::No => self.mode = Mode::Browse,
         }
         None
     }
 
-    fn answer_yes(&mut self) -> Option<Effect> {
+    fn answer_yes(&mut self) -> Option<ReviewEffect> {
         match std::mem::replace(&mut self.mode, Mode::Browse) {
-            Mode::Ask(Question::Apply) => Some(Effect::Apply),
+            Mode::Ask(ReviewQuestion::Apply) => Some(ReviewEffect::Apply),
             Mode::Browse | Mode::Filter | Mode::Help => None,
         }
     }
@@ -212,6 +238,7 @@ impl Model {
         if size != self.size {
             let hunk = self.hunk();
             self.size = size;
+            // Side by side or unified depends on the width, so the same hunk may be in another row.
             self.stay_at(hunk);
         }
     }
@@ -220,45 +247,50 @@ impl Model {
         Geometry::new(self.size, self.tree_width + TREE_GUTTER)
     }
 
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> DiffForm {
         self.form.unwrap_or_else(|| self.geometry().form())
     }
 
-    /// The rows of the file that is looked at.
-    pub fn rows(&self) -> &[Row] {
+    /// The rows of the selected file.
+    pub fn rows(&self) -> &[DiffRow] {
         self.open.as_ref().map_or(&[], |open| open.rows(self.form()))
     }
 
-    /// The hunk that is looked at.
+    /// The selected hunk.
     pub fn hunk(&self) -> Option<usize> {
         self.rows().get(self.row)?.hunk()
     }
 
-    /// The file that is looked at, if it has still to be loaded.
+    /// The selected conflict of a text.
+    pub fn place(&self) -> Option<usize> {
+        self.open.as_ref()?.place_of(self.rows().get(self.row)?)
+    }
+
+    /// The selected file, if it has not been loaded yet.
     pub fn wanted(&self) -> Option<usize> {
         let file = self.tree.get(self.tree_row)?.file()?;
         (self.open.as_ref().map(|open| open.index) != Some(file)).then_some(file)
     }
 
-    /// Whether what an action does depends on the file that is looked at. Only going through the tree does not.
-    pub fn needs_file(&self, action: Action) -> bool {
-        self.pane == Pane::Diff || !matches!(action, Action::Move(_))
+    /// Whether the effect of an action depends on the selected file. Only moving through the tree does not.
+    pub fn needs_file(&self, action: ReviewAction) -> bool {
+        self.pane == Pane::Diff || !matches!(action, ReviewAction::Move(_))
     }
 
     /// Shows the file that was wanted.
     pub fn show(&mut self, mut open: OpenFile) {
         open.split_mixed(&self.decisions[open.index]);
-        let hunk = match self.landing {
-            Landing::FirstHunk => 0,
-            Landing::LastHunk => open.hunks.len().saturating_sub(1),
+        let hunk = match self.starting {
+            StartingHunk::FirstHunk => 0,
+            StartingHunk::LastHunk => open.hunks.len().saturating_sub(1),
         };
-        // A conflict is looked at before the hunks.
+        // The selection starts at a conflict, before the hunks.
         self.row = match &open.conflict {
-            Some(_) if self.landing == Landing::FirstHunk => open.notes.len(),
+            Some(_) if self.starting == StartingHunk::FirstHunk => open.notes.len(),
             _ => open.header_of(hunk, self.form()).unwrap_or(0),
         };
         (self.top, self.column) = (0, 0);
-        self.landing = Landing::FirstHunk;
+        self.starting = StartingHunk::FirstHunk;
         self.open = Some(open);
         self.keep_in_sight();
     }
@@ -266,8 +298,8 @@ impl Model {
     fn switch_form(&mut self) {
         let hunk = self.hunk();
         self.form = Some(match self.form() {
-            Form::Unified => Form::SideBySide,
-            Form::SideBySide => Form::Unified,
+            DiffForm::Unified => DiffForm::SideBySide,
+            DiffForm::SideBySide => DiffForm::Unified,
         });
         self.stay_at(hunk);
     }
@@ -286,10 +318,11 @@ impl Model {
         edit(&mut self.filter);
         self.build_tree();
         let same = file.and_then(|file| self.row_of(file));
-        self.look_at(same.unwrap_or_else(|| self.first_file()), Landing::FirstHunk);
+        self.look_at(same.unwrap_or_else(|| self.first_file()), StartingHunk::FirstHunk);
     }
 
     fn build_tree(&mut self) {
+        // Case never matters in the filter: file names are typed from memory.
         let wanted = self.filter.to_lowercase();
         let is_wanted = |file: &FileChange| file.path().to_string().to_lowercase().contains(&wanted);
         let shown = self.files.iter().enumerate().filter(|(_, file)| is_wanted(file));
@@ -303,7 +336,12 @@ impl Model {
         let count = self.rows().len();
         self.row = self.row.min(count.saturating_sub(1));
         self.top = scrolled(self.top, self.row, count, geometry.diff.height.into());
-        self.tree_top = scrolled(self.tree_top, self.tree_row, self.tree.len(), geometry.tree.height.into());
+        self.tree_top = scrolled(
+            self.tree_top,
+            self.tree_row,
+            self.tree.len(),
+            geometry.tree.height.into(),
+        );
     }
 }
 

@@ -2,9 +2,9 @@
 
 use ratatui_core::style::{Color, Modifier, Style};
 
-use super::syntax::Token;
+use super::syntax::SyntaxToken;
 
-/// How many colours there are, and whether text stands on dark or light.
+/// The number of colours, and whether the background is dark or light.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Palette {
     None,
@@ -20,13 +20,13 @@ pub enum Palette {
 
 /// Which side of a change a line is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum LineSide {
     Removed,
     Added,
 }
 
 impl Palette {
-    /// As the environment tells: `COLORTERM`, `TERM`, and `COLORFGBG` for the background where a terminal sets it.
+    /// From the environment: `COLORTERM`, `TERM`, and `COLORFGBG` for the background if a terminal sets it.
     pub fn of_terminal(in_color: bool, environment: &dyn Fn(&str) -> Option<String>) -> Palette {
         if !in_color {
             return Palette::None;
@@ -48,79 +48,79 @@ impl Palette {
         }
     }
 
-    /// How a changed line looks. On a background of its own, the text has a colour of its own too: so it can be read
-    /// whatever the terminal's colours are.
-    pub fn changed(self, change: Change) -> Style {
+    /// The style of a changed line. On a background of its own, the text also has a colour of its own: so it
+    /// is readable with any colours of the terminal.
+    pub fn changed(self, change: LineSide) -> Style {
         let plain = Style::new();
         match (self, change) {
             (Palette::None, _) => plain,
-            (Palette::Basic, Change::Removed) => plain.fg(Color::Red),
-            (Palette::Basic, Change::Added) => plain.fg(Color::Green),
-            (Palette::Indexed { is_light: false }, Change::Removed) => {
+            (Palette::Basic, LineSide::Removed) => plain.fg(Color::Red),
+            (Palette::Basic, LineSide::Added) => plain.fg(Color::Green),
+            (Palette::Indexed { is_light: false }, LineSide::Removed) => {
                 on(Color::Indexed(252), Color::Indexed(52))
             }
-            (Palette::Indexed { is_light: false }, Change::Added) => {
+            (Palette::Indexed { is_light: false }, LineSide::Added) => {
                 on(Color::Indexed(252), Color::Indexed(22))
             }
-            (Palette::Indexed { is_light: true }, Change::Removed) => {
+            (Palette::Indexed { is_light: true }, LineSide::Removed) => {
                 on(Color::Indexed(235), Color::Indexed(224))
             }
-            (Palette::Indexed { is_light: true }, Change::Added) => {
+            (Palette::Indexed { is_light: true }, LineSide::Added) => {
                 on(Color::Indexed(235), Color::Indexed(194))
             }
-            (Palette::True { is_light: false }, Change::Removed) => on(rgb(0xd6d6d6), rgb(0x3f1d20)),
-            (Palette::True { is_light: false }, Change::Added) => on(rgb(0xd6d6d6), rgb(0x16341f)),
-            (Palette::True { is_light: true }, Change::Removed) => on(rgb(0x24292f), rgb(0xffdfe0)),
-            (Palette::True { is_light: true }, Change::Added) => on(rgb(0x24292f), rgb(0xd8f5dd)),
+            (Palette::True { is_light: false }, LineSide::Removed) => on(rgb(0xd6d6d6), rgb(0x3f1d20)),
+            (Palette::True { is_light: false }, LineSide::Added) => on(rgb(0xd6d6d6), rgb(0x16341f)),
+            (Palette::True { is_light: true }, LineSide::Removed) => on(rgb(0x24292f), rgb(0xffdfe0)),
+            (Palette::True { is_light: true }, LineSide::Added) => on(rgb(0x24292f), rgb(0xd8f5dd)),
         }
     }
 
-    /// How a word looks that differs from the line which it replaces.
-    pub fn word(self, style: Style, change: Change) -> Style {
+    /// The style of a word that differs from the line that it replaces.
+    pub fn word(self, style: Style, change: LineSide) -> Style {
         let background = match (self, change) {
             (Palette::None | Palette::Basic, _) => return style.add_modifier(Modifier::REVERSED),
-            (Palette::Indexed { is_light: false }, Change::Removed) => Color::Indexed(88),
-            (Palette::Indexed { is_light: false }, Change::Added) => Color::Indexed(28),
-            (Palette::Indexed { is_light: true }, Change::Removed) => Color::Indexed(217),
-            (Palette::Indexed { is_light: true }, Change::Added) => Color::Indexed(157),
-            (Palette::True { is_light: false }, Change::Removed) => rgb(0x7d2a30),
-            (Palette::True { is_light: false }, Change::Added) => rgb(0x1f6a35),
-            (Palette::True { is_light: true }, Change::Removed) => rgb(0xffb3b6),
-            (Palette::True { is_light: true }, Change::Added) => rgb(0x9be9a8),
+            (Palette::Indexed { is_light: false }, LineSide::Removed) => Color::Indexed(88),
+            (Palette::Indexed { is_light: false }, LineSide::Added) => Color::Indexed(28),
+            (Palette::Indexed { is_light: true }, LineSide::Removed) => Color::Indexed(217),
+            (Palette::Indexed { is_light: true }, LineSide::Added) => Color::Indexed(157),
+            (Palette::True { is_light: false }, LineSide::Removed) => rgb(0x7d2a30),
+            (Palette::True { is_light: false }, LineSide::Added) => rgb(0x1f6a35),
+            (Palette::True { is_light: true }, LineSide::Removed) => rgb(0xffb3b6),
+            (Palette::True { is_light: true }, LineSide::Added) => rgb(0x9be9a8),
         };
         style.bg(background).add_modifier(Modifier::BOLD)
     }
 
-    /// How a token looks in a line of this style.
-    pub fn token(self, token: Token, line: Style) -> Style {
+    /// The style of a token in a line of this style.
+    pub fn token(self, token: SyntaxToken, line: Style) -> Style {
         let is_changed = line.fg.is_some();
         let color = match (self, token) {
-            (Palette::None, Token::Comment) => return line.add_modifier(Modifier::ITALIC),
-            (Palette::None, Token::Keyword) => return line.add_modifier(Modifier::BOLD),
+            (Palette::None, SyntaxToken::Comment) => return line.add_modifier(Modifier::ITALIC),
+            (Palette::None, SyntaxToken::Keyword) => return line.add_modifier(Modifier::BOLD),
             (Palette::None, _) => return line,
-            // The colour of a changed line says which side it is of.
-            (Palette::Basic, Token::Keyword) if is_changed => return line.add_modifier(Modifier::BOLD),
+            // The colour of a changed line shows its side.
+            (Palette::Basic, SyntaxToken::Keyword) if is_changed => return line.add_modifier(Modifier::BOLD),
             (Palette::Basic, _) if is_changed => return line,
-            (Palette::Basic, Token::Comment) => return line.add_modifier(Modifier::DIM),
-            (Palette::Basic, Token::Text) => Color::Yellow,
-            (Palette::Basic, Token::Number) => Color::Cyan,
-            (Palette::Basic, Token::Keyword) => Color::Magenta,
-            (Palette::Indexed { is_light: false }, Token::Comment) => Color::Indexed(246),
-            (Palette::Indexed { is_light: false }, Token::Text) => Color::Indexed(186),
-            (Palette::Indexed { is_light: false }, Token::Number) => Color::Indexed(117),
-            (Palette::Indexed { is_light: false }, Token::Keyword) => Color::Indexed(176),
-            (Palette::Indexed { is_light: true }, Token::Comment) => Color::Indexed(243),
-            (Palette::Indexed { is_light: true }, Token::Text) => Color::Indexed(94),
-            (Palette::Indexed { is_light: true }, Token::Number) => Color::Indexed(25),
-            (Palette::Indexed { is_light: true }, Token::Keyword) => Color::Indexed(90),
-            (Palette::True { is_light: false }, Token::Comment) => rgb(0x8f9aa6),
-            (Palette::True { is_light: false }, Token::Text) => rgb(0xe3c78a),
-            (Palette::True { is_light: false }, Token::Number) => rgb(0x7fc8f8),
-            (Palette::True { is_light: false }, Token::Keyword) => rgb(0xd59bf0),
-            (Palette::True { is_light: true }, Token::Comment) => rgb(0x6a737d),
-            (Palette::True { is_light: true }, Token::Text) => rgb(0x7a4b00),
-            (Palette::True { is_light: true }, Token::Number) => rgb(0x0550ae),
-            (Palette::True { is_light: true }, Token::Keyword) => rgb(0x8b1a9c),
+            (Palette::Basic, SyntaxToken::Comment) => return line.add_modifier(Modifier::DIM),
+            (Palette::Basic, SyntaxToken::Text) => Color::Yellow,
+            (Palette::Basic, SyntaxToken::Number) => Color::Cyan,
+            (Palette::Basic, SyntaxToken::Keyword) => Color::Magenta,
+            (Palette::Indexed { is_light: false }, SyntaxToken::Comment) => Color::Indexed(246),
+            (Palette::Indexed { is_light: false }, SyntaxToken::Text) => Color::Indexed(186),
+            (Palette::Indexed { is_light: false }, SyntaxToken::Number) => Color::Indexed(117),
+            (Palette::Indexed { is_light: false }, SyntaxToken::Keyword) => Color::Indexed(176),
+            (Palette::Indexed { is_light: true }, SyntaxToken::Comment) => Color::Indexed(243),
+            (Palette::Indexed { is_light: true }, SyntaxToken::Text) => Color::Indexed(94),
+            (Palette::Indexed { is_light: true }, SyntaxToken::Number) => Color::Indexed(25),
+            (Palette::Indexed { is_light: true }, SyntaxToken::Keyword) => Color::Indexed(90),
+            (Palette::True { is_light: false }, SyntaxToken::Comment) => rgb(0x8f9aa6),
+            (Palette::True { is_light: false }, SyntaxToken::Text) => rgb(0xe3c78a),
+            (Palette::True { is_light: false }, SyntaxToken::Number) => rgb(0x7fc8f8),
+            (Palette::True { is_light: false }, SyntaxToken::Keyword) => rgb(0xd59bf0),
+            (Palette::True { is_light: true }, SyntaxToken::Comment) => rgb(0x6a737d),
+            (Palette::True { is_light: true }, SyntaxToken::Text) => rgb(0x7a4b00),
+            (Palette::True { is_light: true }, SyntaxToken::Number) => rgb(0x0550ae),
+            (Palette::True { is_light: true }, SyntaxToken::Keyword) => rgb(0x8b1a9c),
         };
         line.fg(color)
     }
@@ -143,26 +143,46 @@ mod tests {
     fn the_environment_says_how_many_colours_there_are() {
         let check = |in_color, variables: &[(&str, &str)], expected| {
             let environment = |name: &str| {
-                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+                variables
+                    .iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, value)| (*value).to_owned())
             };
-            assert_eq!(Palette::of_terminal(in_color, &environment), expected, "{variables:?}");
+            assert_eq!(
+                Palette::of_terminal(in_color, &environment),
+                expected,
+                "{variables:?}"
+            );
         };
         check(false, &[("COLORTERM", "truecolor")], Palette::None);
         check(true, &[("TERM", "xterm")], Palette::Basic);
         check(true, &[], Palette::Basic);
-        check(true, &[("TERM", "screen-256color")], Palette::Indexed { is_light: false });
+        check(
+            true,
+            &[("TERM", "screen-256color")],
+            Palette::Indexed { is_light: false },
+        );
         check(
             true,
             &[("TERM", "xterm-256color"), ("COLORFGBG", "0;15")],
             Palette::Indexed { is_light: true },
         );
-        check(true, &[("TERM", "xterm"), ("COLORTERM", "24bit")], Palette::True { is_light: false });
+        check(
+            true,
+            &[("TERM", "xterm"), ("COLORTERM", "24bit")],
+            Palette::True { is_light: false },
+        );
     }
 
     #[test]
     fn sixteen_colours_leave_changed_lines_the_colour_of_their_side() {
-        let line = Palette::Basic.changed(Change::Added);
-        for token in [Token::Comment, Token::Text, Token::Number, Token::Keyword] {
+        let line = Palette::Basic.changed(LineSide::Added);
+        for token in [
+            SyntaxToken::Comment,
+            SyntaxToken::Text,
+            SyntaxToken::Number,
+            SyntaxToken::Keyword,
+        ] {
             assert_eq!(Palette::Basic.token(token, line).fg, line.fg);
             assert_eq!(Palette::None.token(token, Style::new()).fg, None);
         }

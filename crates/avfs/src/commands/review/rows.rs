@@ -5,24 +5,24 @@ use agentvfs::patch::{Hunk, HunkLineKind};
 /// One row: in the unified form a line of one side, or of both if it is unchanged; side by side, two lines that
 /// belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
-    /// What is to be said of the file as a whole.
+pub enum DiffRow {
+    /// A note about the file as a whole.
     Note(usize),
-    /// A line of what both sides of a conflict did.
+    /// A line about the changes of both sides of a conflict.
     Conflict(usize),
     Header {
         hunk: usize,
     },
     Line {
         hunk: usize,
-        old: Option<Place>,
-        new: Option<Place>,
+        old: Option<ShownLine>,
+        new: Option<ShownLine>,
     },
 }
 
 /// A line in its hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ShownLine {
     /// Its place among the lines of the hunk.
     pub line: usize,
     /// Its number in the file, from 1 on.
@@ -32,52 +32,67 @@ pub struct Place {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum DiffForm {
     Unified,
     SideBySide,
 }
 
-impl Row {
+impl DiffRow {
     pub fn hunk(&self) -> Option<usize> {
         match self {
-            Row::Note(_) | Row::Conflict(_) => None,
-            Row::Header { hunk } | Row::Line { hunk, .. } => Some(*hunk),
+            DiffRow::Note(_) | DiffRow::Conflict(_) => None,
+            DiffRow::Header { hunk } | DiffRow::Line { hunk, .. } => Some(*hunk),
         }
     }
 }
 
-pub fn rows(notes: usize, conflict: usize, hunks: &[Hunk], form: Form) -> Vec<Row> {
-    let mut rows: Vec<Row> = (0..notes).map(Row::Note).collect();
-    rows.extend((0..conflict).map(Row::Conflict));
+pub fn rows(notes: usize, conflict: usize, hunks: &[Hunk], form: DiffForm) -> Vec<DiffRow> {
+    let mut rows: Vec<DiffRow> = (0..notes).map(DiffRow::Note).collect();
+    rows.extend((0..conflict).map(DiffRow::Conflict));
     for (index, hunk) in hunks.iter().enumerate() {
-        rows.push(Row::Header { hunk: index });
-        Walk { rows: &mut rows, hunk: index, form, removed: Vec::new(), added: Vec::new() }.walk(hunk);
+        rows.push(DiffRow::Header { hunk: index });
+        RowWalk {
+            rows: &mut rows,
+            hunk: index,
+            form,
+            removed: Vec::new(),
+            added: Vec::new(),
+        }
+        .walk(hunk);
     }
     rows
 }
 
-struct Walk<'a> {
-    rows: &'a mut Vec<Row>,
+struct RowWalk<'a> {
+    rows: &'a mut Vec<DiffRow>,
     hunk: usize,
-    form: Form,
+    form: DiffForm,
     /// The lines of the present run of changes.
-    removed: Vec<Place>,
-    added: Vec<Place>,
+    removed: Vec<ShownLine>,
+    added: Vec<ShownLine>,
 }
 
-impl Walk<'_> {
+impl RowWalk<'_> {
     fn walk(mut self, hunk: &Hunk) {
         let (mut old, mut new) = (hunk.old.start, hunk.new.start);
         for (line, kind) in hunk.lines.iter().map(|line| line.kind).enumerate() {
             let place = |number: &mut u32| {
                 *number += 1;
-                Place { line, number: *number, partner: None }
+                ShownLine {
+                    line,
+                    number: *number,
+                    partner: None,
+                }
             };
             match kind {
                 HunkLineKind::Context => {
                     self.end_run();
                     let (old, new) = (Some(place(&mut old)), Some(place(&mut new)));
-                    self.rows.push(Row::Line { hunk: self.hunk, old, new });
+                    self.rows.push(DiffRow::Line {
+                        hunk: self.hunk,
+                        old,
+                        new,
+                    });
                 }
                 HunkLineKind::Removed if !self.added.is_empty() => {
                     self.end_run();
@@ -97,13 +112,19 @@ impl Walk<'_> {
         }
         let hunk = self.hunk;
         match self.form {
-            Form::Unified => {
-                let row = |old, new| Row::Line { hunk, old, new };
-                self.rows.extend(removed.into_iter().map(|old| row(Some(old), None)));
-                self.rows.extend(added.into_iter().map(|new| row(None, Some(new))));
+            DiffForm::Unified => {
+                let row = |old, new| DiffRow::Line { hunk, old, new };
+                self.rows
+                    .extend(removed.into_iter().map(|old| row(Some(old), None)));
+                self.rows
+                    .extend(added.into_iter().map(|new| row(None, Some(new))));
             }
-            Form::SideBySide => {
-                let row = |at| Row::Line { hunk, old: removed.get(at).copied(), new: added.get(at).copied() };
+            DiffForm::SideBySide => {
+                let row = |at| DiffRow::Line {
+                    hunk,
+                    old: removed.get(at).copied(),
+                    new: added.get(at).copied(),
+                };
                 self.rows.extend((0..removed.len().max(added.len())).map(row));
             }
         }
@@ -124,18 +145,24 @@ mod tests {
                 '+' => HunkLineKind::Added,
                 _ => HunkLineKind::Context,
             };
-            HunkLine { kind, text: Default::default() }
+            HunkLine {
+                kind,
+                text: Default::default(),
+            }
         };
         let lines: Vec<HunkLine> = signs.chars().map(line).collect();
         let count = |without| lines.iter().filter(|line| line.kind != without).count() as u32;
-        let (old, new) = (3..3 + count(HunkLineKind::Added), 3..3 + count(HunkLineKind::Removed));
+        let (old, new) = (
+            3..3 + count(HunkLineKind::Added),
+            3..3 + count(HunkLineKind::Removed),
+        );
         Hunk { old, new, lines }
     }
 
     #[track_caller]
-    fn check(signs: &str, form: Form, expected: &[&str]) {
-        let show = |place: Option<Place>| match place {
-            Some(Place { number, partner, .. }) => {
+    fn check(signs: &str, form: DiffForm, expected: &[&str]) {
+        let show = |place: Option<ShownLine>| match place {
+            Some(ShownLine { number, partner, .. }) => {
                 format!("{number}{}", if partner.is_some() { "*" } else { "" })
             }
             None => "-".to_owned(),
@@ -143,9 +170,9 @@ mod tests {
         let shown: Vec<String> = rows(1, 0, &[hunk(signs)], form)
             .into_iter()
             .map(|row| match row {
-                Row::Note(_) | Row::Conflict(_) => "note".to_owned(),
-                Row::Header { .. } => "hunk".to_owned(),
-                Row::Line { old, new, .. } => format!("{} {}", show(old), show(new)),
+                DiffRow::Note(_) | DiffRow::Conflict(_) => "note".to_owned(),
+                DiffRow::Header { .. } => "hunk".to_owned(),
+                DiffRow::Line { old, new, .. } => format!("{} {}", show(old), show(new)),
             })
             .collect();
         assert_eq!(shown, expected);
@@ -153,12 +180,20 @@ mod tests {
 
     #[test]
     fn unified_rows_show_one_side_each() {
-        check(" --+ ", Form::Unified, &["note", "hunk", "4 4", "5* -", "6 -", "- 5*", "7 6"]);
+        check(
+            " --+ ",
+            DiffForm::Unified,
+            &["note", "hunk", "4 4", "5* -", "6 -", "- 5*", "7 6"],
+        );
     }
 
     #[test]
     fn side_by_side_lines_stand_beside_what_they_replace() {
-        check(" --+ ", Form::SideBySide, &["note", "hunk", "4 4", "5* 5*", "6 -", "7 6"]);
-        check("+-", Form::SideBySide, &["note", "hunk", "- 4", "4 -"]);
+        check(
+            " --+ ",
+            DiffForm::SideBySide,
+            &["note", "hunk", "4 4", "5* 5*", "6 -", "7 6"],
+        );
+        check("+-", DiffForm::SideBySide, &["note", "hunk", "- 4", "4 -"]);
     }
 }

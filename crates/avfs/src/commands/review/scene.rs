@@ -1,6 +1,6 @@
-//! A review for tests: files with hunks, and someone who presses keys.
+//! A review for tests: files with hunks, and a simulated user who presses keys.
 
-use agentvfs::patch::{FileChange, Hunk, HunkLine, HunkLineKind, Side, Status};
+use agentvfs::patch::{ChangeSide, ChangeStatus, FileChange, Hunk, HunkLine, HunkLineKind};
 use avfs_core::rules::Level;
 use avfs_core::{Content, Entry, EntryKind, Meta, TreePath};
 use ratatui_core::layout::Size;
@@ -9,24 +9,35 @@ use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::decision::Decision;
 use super::file::OpenFile;
 use super::keys::action;
-use super::model::{Effect, Model};
+use super::model::{Model, ReviewEffect};
 
 pub struct Scene {
     pub model: Model,
     hunks: Vec<Vec<Hunk>>,
-    pub effect: Option<Effect>,
+    pub effect: Option<ReviewEffect>,
 }
 
 impl Scene {
     /// Files with their hunks, whose lines begin with a sign each.
-    pub fn new(files: &[(&str, Status, &[&str])]) -> Scene {
-        let changes: Vec<FileChange> = files.iter().map(|(path, status, _)| change(path, *status)).collect();
+    pub fn new(files: &[(&str, ChangeStatus, &[&str])]) -> Scene {
+        let changes: Vec<FileChange> = files
+            .iter()
+            .map(|(path, status, _)| change(path, *status))
+            .collect();
         let hunks = files.iter().map(|(_, _, hunks)| {
-            hunks.iter().enumerate().map(|(index, lines)| hunk(index as u32 * 20, lines)).collect()
+            hunks
+                .iter()
+                .enumerate()
+                .map(|(index, lines)| hunk(index as u32 * 20, lines))
+                .collect()
         });
         let decisions = vec![Decision::default(); changes.len()];
         let model = Model::new("web-1".into(), "/home/me/web".into(), changes, decisions);
-        let mut scene = Scene { model, hunks: hunks.collect(), effect: None };
+        let mut scene = Scene {
+            model,
+            hunks: hunks.collect(),
+            effect: None,
+        };
         scene.load();
         scene
     }
@@ -34,9 +45,13 @@ impl Scene {
     /// Three files, the second with two hunks.
     pub fn small() -> Scene {
         Scene::new(&[
-            ("docs/new", Status::Added, &["+one\n+two"]),
-            ("src/a", Status::Modified, &[" same\n-old word\n+new word\n same", " x\n+more\n y"]),
-            ("src/b", Status::Modified, &["-1\n+2"]),
+            ("docs/new", ChangeStatus::Added, &["+one\n+two"]),
+            (
+                "src/a",
+                ChangeStatus::Modified,
+                &[" same\n-old word\n+new word\n same", " x\n+more\n y"],
+            ),
+            ("src/b", ChangeStatus::Modified, &["-1\n+2"]),
         ])
     }
 
@@ -60,12 +75,17 @@ impl Scene {
         self
     }
 
-    /// What was decided, one word for each file.
+    /// The decisions, one word for each file.
     pub fn decided(&self) -> String {
-        self.model.decisions.iter().map(Decision::name).collect::<Vec<_>>().join(" ")
+        self.model
+            .decisions
+            .iter()
+            .map(Decision::name)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
-    /// The path that is looked at, and the number of the hunk.
+    /// The selected path, and the number of the hunk.
     pub fn place(&self) -> String {
         let path = self.model.path().map_or("-".to_owned(), ToString::to_string);
         match self.model.hunk() {
@@ -77,10 +97,15 @@ impl Scene {
     fn load(&mut self) {
         if let Some(file) = self.model.wanted() {
             let hunks = self.hunks[file].clone();
-            let is_modified = self.model.files[file].status == Status::Modified;
+            let is_modified = self.model.files[file].status == ChangeStatus::Modified;
             let changes = |hunk: &Hunk| hunk.changes().len();
-            let shape = if is_modified { hunks.iter().map(changes).collect() } else { Vec::new() };
-            self.model.show(OpenFile::with_hunks(file, vec!["a note".into()], hunks, shape));
+            let shape = if is_modified {
+                hunks.iter().map(changes).collect()
+            } else {
+                Vec::new()
+            };
+            self.model
+                .show(OpenFile::with_hunks(file, vec!["a note".into()], hunks, shape));
         }
     }
 }
@@ -100,17 +125,29 @@ fn key_named(name: &str) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
 }
 
-fn change(path: &str, status: Status) -> FileChange {
+fn change(path: &str, status: ChangeStatus) -> FileChange {
     let side = |path: &str| {
-        let kind = EntryKind::File { size: 0, content: Content::Empty };
+        let kind = EntryKind::File {
+            size: 0,
+            content: Content::Empty,
+        };
         let path = TreePath::parse(path.as_bytes()).expect("a good path");
-        Some(Side { path, entry: Entry { meta: Meta::default(), kind }, level: Level::Write })
+        Some(ChangeSide {
+            path,
+            entry: Entry {
+                meta: Meta::default(),
+                kind,
+            },
+            level: Level::Write,
+        })
     };
     let (old, new) = match status {
-        Status::Added => (None, side(path)),
-        Status::Removed => (side(path), None),
-        Status::Renamed => (side("old/name"), side(path)),
-        Status::Modified | Status::TypeChanged | Status::Attributes => (side(path), side(path)),
+        ChangeStatus::Added => (None, side(path)),
+        ChangeStatus::Removed => (side(path), None),
+        ChangeStatus::Renamed => (side("old/name"), side(path)),
+        ChangeStatus::Modified | ChangeStatus::TypeChanged | ChangeStatus::Attributes => {
+            (side(path), side(path))
+        }
     };
     FileChange { status, old, new }
 }
@@ -119,7 +156,11 @@ fn hunk(start: u32, text: &str) -> Hunk {
     let lines: Vec<HunkLine> = text.lines().map(line).collect();
     let count = |without| lines.iter().filter(|line| line.kind != without).count() as u32;
     let (old, new) = (count(HunkLineKind::Added), count(HunkLineKind::Removed));
-    Hunk { old: start..start + old, new: start..start + new, lines }
+    Hunk {
+        old: start..start + old,
+        new: start..start + new,
+        lines,
+    }
 }
 
 fn line(text: &str) -> HunkLine {
@@ -129,5 +170,8 @@ fn line(text: &str) -> HunkLine {
         "+" => HunkLineKind::Added,
         _ => HunkLineKind::Context,
     };
-    HunkLine { kind, text: format!("{rest}\n").into() }
+    HunkLine {
+        kind,
+        text: format!("{rest}\n").into(),
+    }
 }

@@ -1,4 +1,4 @@
-//! The terminal while a review has it: entered, and left as it was, whatever happens.
+//! The terminal during a review: entered, and restored whatever happens.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -25,35 +25,39 @@ use super::palette::Palette;
 /// How soon a signal to end is noticed while no key is pressed.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-pub struct Screen<W: Write> {
+pub struct ReviewScreen<W: Write> {
     terminal: Terminal<CrosstermBackend<W>>,
     palette: Palette,
     signals: Signals,
 }
 
-/// What happens to a review from outside.
-pub enum Input {
+/// External events for a review.
+pub enum ReviewInput {
     Key(KeyEvent),
     Resized,
     /// Nothing for a while.
     Idle,
-    /// Somebody wants this program to end.
+    /// A signal asks this program to end.
     Signal(i32),
 }
 
-/// Whether there is someone who can look and press keys.
+/// Whether a user can see the screen and press keys.
 pub fn is_possible() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
-impl<W: Write> Screen<W> {
-    pub fn enter(out: W, palette: Palette) -> io::Result<Screen<W>> {
+impl<W: Write> ReviewScreen<W> {
+    pub fn enter(out: W, palette: Palette) -> io::Result<ReviewScreen<W>> {
         let in_color = palette != Palette::None;
         style::force_color_output(in_color);
         restore_on_panic();
         leave_with_terminal()?;
         let terminal = Terminal::new(CrosstermBackend::new(out))?;
-        let mut screen = Screen { terminal, palette, signals: Signals::new([SIGTERM, SIGHUP])? };
+        let mut screen = ReviewScreen {
+            terminal,
+            palette,
+            signals: Signals::new([SIGTERM, SIGHUP])?,
+        };
         screen.take()?;
         Ok(screen)
     }
@@ -75,26 +79,28 @@ impl<W: Write> Screen<W> {
 
     pub fn draw(&mut self, model: &Model) -> io::Result<()> {
         let palette = self.palette;
-        self.terminal.draw(|frame| draw(model, palette, frame.buffer_mut())).map(drop)
+        self.terminal
+            .draw(|frame| draw(model, palette, frame.buffer_mut()))
+            .map(drop)
     }
 
-    /// Whether there are keys that nobody has looked at yet.
+    /// Whether there are keys that have not been read yet.
     pub fn has_input(&self) -> bool {
         event::poll(Duration::ZERO).unwrap_or(false)
     }
 
     /// Waits for the next thing to happen.
-    pub fn next(&mut self) -> io::Result<Input> {
+    pub fn next(&mut self) -> io::Result<ReviewInput> {
         loop {
             if let Some(signal) = self.signals.pending().next() {
-                return Ok(Input::Signal(signal));
+                return Ok(ReviewInput::Signal(signal));
             }
             if !event::poll(PATIENCE)? {
-                return Ok(Input::Idle);
+                return Ok(ReviewInput::Idle);
             }
             match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => return Ok(Input::Key(key)),
-                Event::Resize(..) => return Ok(Input::Resized),
+                Event::Key(key) if key.kind != KeyEventKind::Release => return Ok(ReviewInput::Key(key)),
+                Event::Resize(..) => return Ok(ReviewInput::Resized),
                 _ => {}
             }
         }
@@ -116,15 +122,15 @@ impl<W: Write> Screen<W> {
     }
 }
 
-impl<W: Write> Drop for Screen<W> {
+impl<W: Write> Drop for ReviewScreen<W> {
     fn drop(&mut self) {
-        // There is nobody to tell that the terminal is gone.
+        // An error while restoring the terminal cannot be reported.
         let _ = self.give_back();
     }
 }
 
-/// Ends the program when its terminal is gone. What reads the keys would look for them for ever, and there is nothing to
-/// give back.
+/// Ends the program when its terminal is gone. The reader of keys would wait for them forever, and there is
+/// nothing to restore.
 fn leave_with_terminal() -> io::Result<()> {
     let watch = || {
         let stdin = io::stdin();
@@ -132,7 +138,10 @@ fn leave_with_terminal() -> io::Result<()> {
         while poll(&mut gone, None) == Err(Errno::INTR) {}
         std::process::exit(128 + SIGHUP);
     };
-    std::thread::Builder::new().name("hangup".into()).spawn(watch).map(drop)
+    std::thread::Builder::new()
+        .name("hangup".into())
+        .spawn(watch)
+        .map(drop)
 }
 
 /// A message of a panic on the screen of a review would vanish with it. The printer is out of reach then.

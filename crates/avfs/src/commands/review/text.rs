@@ -13,12 +13,17 @@ pub struct Window {
     pub width: usize,
 }
 
-/// Costs what is shown, however long the line is.
+/// The cost depends on the visible part, not on the length of the line.
 pub fn shown_line(line: &[u8], style_at: &dyn Fn(usize) -> Style, window: Window) -> Line<'static> {
     let text = line.strip_suffix(b"\n").unwrap_or(line);
-    // No character has more bytes; what is behind them can only be needed by marks without a width.
+    // No character has more bytes; later bytes can only be combining marks.
     let near = &text[..text.len().min((window.first + window.width + 1) * 8)];
-    let mut cells = Cells { window, column: 0, spans: Vec::new(), is_cut: false };
+    let mut cells = Cells {
+        window,
+        column: 0,
+        spans: Vec::new(),
+        is_cut: false,
+    };
     let mut at = 0;
     for chunk in near.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -52,7 +57,7 @@ impl Cells {
     fn push_char(&mut self, c: char, style: Style) {
         match c {
             '\t' => self.push(&" ".repeat(TAB - self.column % TAB), style),
-            // In a text it is meant as it is.
+            // In a text, a backslash is literal.
             '\\' => self.push("\\", style),
             c => self.push(&printable(c.encode_utf8(&mut [0; 4]).as_bytes()), style),
         }
@@ -90,12 +95,13 @@ impl Cells {
             let filled = self.column.saturating_sub(self.window.first);
             let blanks = self.window.width.saturating_sub(filled + 1);
             let mark = format!("{}…", " ".repeat(blanks));
-            self.spans.push(Span::styled(mark, Style::new().add_modifier(Modifier::DIM)));
+            self.spans
+                .push(Span::styled(mark, Style::new().add_modifier(Modifier::DIM)));
         }
         Line::from(self.spans)
     }
 
-    /// Takes the last character away if nothing else fits behind it.
+    /// Removes the last character if nothing else fits after it.
     fn make_room(&mut self) {
         if self.column < self.window.first + self.window.width {
             return;
@@ -150,19 +156,27 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_line_feed_is_told() {
+    fn missing_line_feed_at_the_end_is_reported() {
         check(b"end", 0, 40, "end (no line feed)");
     }
 
     #[test]
     fn changed_words_stand_out() {
         let window = Window { first: 0, width: 40 };
-        let style_at = |at: usize| match (2..4).contains(&at) {
-            true => Style::new().add_modifier(Modifier::REVERSED),
-            false => Style::new(),
+        let style_at = |at: usize| {
+            if (2..4).contains(&at) {
+                Style::new().add_modifier(Modifier::REVERSED)
+            } else {
+                Style::new()
+            }
         };
         let shown = shown_line(b"a bc d\n", &style_at, window);
-        let marked = shown.iter().filter(|span| span.style.add_modifier.contains(Modifier::REVERSED));
-        assert_eq!(marked.map(|span| span.content.as_ref()).collect::<Vec<_>>(), ["bc"]);
+        let marked = shown
+            .iter()
+            .filter(|span| span.style.add_modifier.contains(Modifier::REVERSED));
+        assert_eq!(
+            marked.map(|span| span.content.as_ref()).collect::<Vec<_>>(),
+            ["bc"]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The rows of the tree pane: conflicts first, then changed files under their directories, at the end what git ignores.
+//! The rows of the tree pane: conflicts first, then changed files under their directories, finally ignored
+//! files.
 
 mod folding;
 
@@ -26,7 +27,7 @@ pub enum TreeRow {
     },
 }
 
-/// What can be folded: a directory, or a group of files that belong together.
+/// A foldable row: a directory, or a group of files that belong together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
     Conflicts,
@@ -51,7 +52,7 @@ impl TreeRow {
         }
     }
 
-    /// The files that it stands for.
+    /// The files that it represents.
     pub fn files(&self) -> &[usize] {
         match self {
             TreeRow::Directory { files, .. } => files,
@@ -64,28 +65,40 @@ impl TreeRow {
         *depth
     }
 
-    /// What it would open, if it is closed.
+    /// The fold that it would open, if it is closed.
     pub fn folded(&self) -> Option<&Fold> {
         match self {
-            TreeRow::Directory { fold, is_folded: true, .. } => Some(fold),
+            TreeRow::Directory {
+                fold,
+                is_folded: true,
+                ..
+            } => Some(fold),
             TreeRow::Directory { .. } | TreeRow::File { .. } => None,
         }
     }
 
-    /// What it would close, if it is open.
+    /// The fold that it would close, if it is open.
     pub fn unfolded(&self) -> Option<&Fold> {
         match self {
-            TreeRow::Directory { fold, is_folded: false, .. } => Some(fold),
+            TreeRow::Directory {
+                fold,
+                is_folded: false,
+                ..
+            } => Some(fold),
             TreeRow::Directory { .. } | TreeRow::File { .. } => None,
         }
     }
 
-    /// How far its end is from the left edge, in columns.
+    /// The column at which it ends.
     pub fn width(&self) -> usize {
         match self {
-            TreeRow::Directory { depth, name, files, is_folded: true, .. } => {
-                depth * 2 + name.chars().count() + files.len().to_string().len() + 3
-            }
+            TreeRow::Directory {
+                depth,
+                name,
+                files,
+                is_folded: true,
+                ..
+            } => depth * 2 + name.chars().count() + files.len().to_string().len() + 3,
             TreeRow::Directory { depth, name, .. } | TreeRow::File { depth, name, .. } => {
                 depth * 2 + name.chars().count()
             }
@@ -93,7 +106,8 @@ impl TreeRow {
     }
 }
 
-/// The rows for these files, which must be in the order of a walk. `wanted` says what the user has opened and closed.
+/// The rows for these files, which must be in the order of a walk. `wanted` contains the rows that the user
+/// has opened and closed.
 pub fn tree_rows<'a>(
     files: impl Iterator<Item = (usize, &'a TreePath, Group)>,
     wanted: &HashMap<Fold, bool>,
@@ -101,18 +115,42 @@ pub fn tree_rows<'a>(
     let mut groups: [Vec<Leaf>; 3] = Default::default();
     for (file, path, group) in files {
         let names = path.components().collect();
-        groups[group as usize].push(Leaf { file, path: path.clone(), names });
+        groups[group as usize].push(Leaf {
+            file,
+            path: path.clone(),
+            names,
+        });
     }
     let [conflicts, usual, ignored] = groups;
     let mut rows = Vec::new();
-    add_group(&mut rows, &conflicts, Fold::Conflicts, "conflicts", false, wanted, |rows, leaves| {
-        let row = |leaf: &Leaf| TreeRow::File { depth: 1, name: relative(&leaf.path), file: leaf.file };
-        rows.extend(leaves.iter().map(row));
-    });
+    add_group(
+        &mut rows,
+        &conflicts,
+        Fold::Conflicts,
+        "conflicts",
+        false,
+        wanted,
+        |rows, leaves| {
+            let row = |leaf: &Leaf| TreeRow::File {
+                depth: 1,
+                name: relative(&leaf.path),
+                file: leaf.file,
+            };
+            rows.extend(leaves.iter().map(row));
+        },
+    );
     add_tree(&mut rows, &usual, 0, wanted);
-    add_group(&mut rows, &ignored, Fold::Ignored, "ignored by git", true, wanted, |rows, leaves| {
-        add_tree(rows, leaves, 1, wanted);
-    });
+    add_group(
+        &mut rows,
+        &ignored,
+        Fold::Ignored,
+        "ignored by git",
+        true,
+        wanted,
+        |rows, leaves| {
+            add_tree(rows, leaves, 1, wanted);
+        },
+    );
     rows
 }
 
@@ -134,7 +172,13 @@ fn add_group(
     }
     let is_folded = wanted.get(&fold).map_or(is_folded, |is_open| !is_open);
     let files = leaves.iter().map(|leaf| leaf.file).collect();
-    rows.push(TreeRow::Directory { depth: 0, name: name.to_owned(), files, fold, is_folded });
+    rows.push(TreeRow::Directory {
+        depth: 0,
+        name: name.to_owned(),
+        files,
+        fold,
+        is_folded,
+    });
     if !is_folded {
         add(rows, leaves);
     }
@@ -165,7 +209,7 @@ impl Leaf {
     }
 }
 
-/// Trees can be deeper than any stack: what is still to be added is in a list, the next at its end.
+/// Trees can be deeper than any stack: the remaining work is in a list, with the next item at its end.
 fn add(rows: &mut Vec<TreeRow>, leaves: &[Leaf], depth: usize) {
     let mut waiting = branches(leaves, 0, depth);
     while let Some(Branch { leaves, level, depth }) = waiting.pop() {
@@ -177,7 +221,13 @@ fn add(rows: &mut Vec<TreeRow>, leaves: &[Leaf], depth: usize) {
                 let name = names.collect::<Vec<_>>().join("/") + "/";
                 let files = leaves.iter().map(|leaf| leaf.file).collect();
                 let fold = Fold::Directory(leaves[0].above(end));
-                rows.push(TreeRow::Directory { depth, name, files, fold, is_folded: false });
+                rows.push(TreeRow::Directory {
+                    depth,
+                    name,
+                    files,
+                    fold,
+                    is_folded: false,
+                });
                 waiting.extend(branches(leaves, end, depth + 1));
             }
         }
@@ -195,15 +245,24 @@ struct Branch<'a> {
 fn branches(leaves: &[Leaf], level: usize, depth: usize) -> Vec<Branch<'_>> {
     let is_one =
         |a: &Leaf, b: &Leaf| a.directory(level).is_some() && a.directory(level) == b.directory(level);
-    let mut branches: Vec<_> =
-        leaves.chunk_by(is_one).map(|leaves| Branch { leaves, level, depth }).collect();
+    let mut branches: Vec<_> = leaves
+        .chunk_by(is_one)
+        .map(|leaves| Branch { leaves, level, depth })
+        .collect();
     branches.reverse();
     branches
 }
 
 fn file_row(leaf: &Leaf, level: usize, depth: usize) -> TreeRow {
-    let name = leaf.names.get(level).map_or_else(|| "/".to_owned(), ToString::to_string);
-    TreeRow::File { depth, name, file: leaf.file }
+    let name = leaf
+        .names
+        .get(level)
+        .map_or_else(|| "/".to_owned(), ToString::to_string);
+    TreeRow::File {
+        depth,
+        name,
+        file: leaf.file,
+    }
 }
 
 /// Up to which level all of them go the same way.
@@ -211,7 +270,9 @@ fn shared(group: &[Leaf], level: usize) -> usize {
     let first = &group[0];
     let is_shared = |level: &usize| {
         first.directory(*level).is_some()
-            && group.iter().all(|leaf| leaf.directory(*level) == first.directory(*level))
+            && group
+                .iter()
+                .all(|leaf| leaf.directory(*level) == first.directory(*level))
     };
     level + (level..).take_while(is_shared).count()
 }
@@ -221,13 +282,26 @@ mod tests {
     use super::*;
 
     fn shown(paths: &[TreePath], groups: &[(usize, Group)], wanted: &HashMap<Fold, bool>) -> Vec<String> {
-        let group =
-            |file| groups.iter().find(|(of, _)| *of == file).map_or(Group::Usual, |(_, group)| *group);
-        let files = paths.iter().enumerate().map(|(file, path)| (file, path, group(file)));
+        let group = |file| {
+            groups
+                .iter()
+                .find(|(of, _)| *of == file)
+                .map_or(Group::Usual, |(_, group)| *group)
+        };
+        let files = paths
+            .iter()
+            .enumerate()
+            .map(|(file, path)| (file, path, group(file)));
         let rows = tree_rows(files, wanted);
         rows.iter()
             .map(|row| match row {
-                TreeRow::Directory { depth, name, files, is_folded, .. } => {
+                TreeRow::Directory {
+                    depth,
+                    name,
+                    files,
+                    is_folded,
+                    ..
+                } => {
                     let sign = if *is_folded { "+" } else { "" };
                     format!("{}{name} {}{sign}", "  ".repeat(*depth), files.len())
                 }
@@ -237,7 +311,10 @@ mod tests {
     }
 
     fn parsed(paths: &[&str]) -> Vec<TreePath> {
-        paths.iter().map(|path| TreePath::parse(path.as_bytes()).unwrap()).collect()
+        paths
+            .iter()
+            .map(|path| TreePath::parse(path.as_bytes()).unwrap())
+            .collect()
     }
 
     #[track_caller]
@@ -249,7 +326,9 @@ mod tests {
     fn directories_that_hold_one_directory_share_a_row() {
         check(
             &["a/b/c/one", "a/b/c/two", "a/b/d", "x/y/z", "top"],
-            &["a/b/ 3", "  c/ 2", "    one", "    two", "  d", "x/y/ 1", "  z", "top"],
+            &[
+                "a/b/ 3", "  c/ 2", "    one", "    two", "  d", "x/y/ 1", "  z", "top",
+            ],
         );
     }
 
@@ -269,11 +348,26 @@ mod tests {
     fn conflicts_come_first_and_what_git_ignores_is_one_line_at_the_end() {
         let paths = parsed(&["a/one", "a/two", "b", "target/x", "target/y"]);
         let groups = [(1, Group::Conflict), (3, Group::Ignored), (4, Group::Ignored)];
-        let expected = ["conflicts 1", "  a/two", "a/ 1", "  one", "b", "ignored by git 2+"];
+        let expected = [
+            "conflicts 1",
+            "  a/two",
+            "a/ 1",
+            "  one",
+            "b",
+            "ignored by git 2+",
+        ];
         assert_eq!(shown(&paths, &groups, &HashMap::new()), expected);
         let open = HashMap::from([(Fold::Ignored, true), (Fold::Conflicts, false)]);
-        let expected =
-            ["conflicts 1+", "a/ 1", "  one", "b", "ignored by git 2", "  target/ 2", "    x", "    y"];
+        let expected = [
+            "conflicts 1+",
+            "a/ 1",
+            "  one",
+            "b",
+            "ignored by git 2",
+            "  target/ 2",
+            "    x",
+            "    y",
+        ];
         assert_eq!(shown(&paths, &groups, &open), expected);
     }
 

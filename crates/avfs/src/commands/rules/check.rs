@@ -12,39 +12,52 @@ use crate::exit::ExitStatus;
 use crate::rule_args::other_sections;
 use crate::versions::count;
 
-/// Check a file of rules
+/// Check a rules file
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A mistake is told with its line and column, and ends with status 2. What the file
-expects of its rules, in [rules.expect], is checked too.
+#[command(
+    after_help = "A mistake is reported with its line and column, and the exit status is 2. The
+expectations in the [rules.expect] section of the file are checked too.
 
 Examples:
-  avfs rules check avfs.toml")]
-pub struct CheckArgs {
+  avfs rules check avfs.toml"
+)]
+pub struct RulesCheckArgs {
+    /// The rules file
     #[arg(value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
 }
 
 #[derive(Serialize)]
-struct CheckBody<'a> {
+struct RulesCheckBody<'a> {
     file: String,
     rules: usize,
     expectations: usize,
     notes: &'a [String],
 }
 
-pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &RulesCheckArgs) -> Result<ExitStatus> {
     let checked = RuleFile::read(&args.file, &other_sections())?;
     let file = printable_path(&args.file);
     let (rules, expectations) = (checked.rules.list().len(), checked.expected);
     if context.out.is_json() {
-        let body = CheckBody { file, rules, expectations, notes: &checked.notes };
+        let body = RulesCheckBody {
+            file,
+            rules,
+            expectations,
+            notes: &checked.notes,
+        };
         context.out.object("rules-check", &body)?;
         return Ok(ExitStatus::Success);
     }
     for note in &checked.notes {
         context.out.warn(note);
     }
-    let (rules, expectations) = (count(rules as u64, "rule"), count(expectations as u64, "expectation"));
-    context.out.line(format_args!("{file}: {rules}, {expectations} met"))?;
+    let (rules, expectations) = (
+        count(rules as u64, "rule"),
+        count(expectations as u64, "expectation"),
+    );
+    context
+        .out
+        .line(format_args!("{file}: {rules}, {expectations} met"))?;
     Ok(ExitStatus::Success)
 }

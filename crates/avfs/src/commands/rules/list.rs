@@ -5,35 +5,42 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::in_force::InForce;
-use super::{RuleBody, bodies, print_rules};
+use super::{ListedRuleBody, bodies, print_rules};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::rule_args::RuleArgs;
 
-/// List the rules that hold for commands with these flags, and where they come from
+/// List the rules that apply with these flags, and where they come from
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Without flags these are the rules that are stored with the vault.
+#[command(
+    after_help = "Without flags, these are the rules that are stored with the vault; in a task, those
+that programs run with; in a project without a chosen task, those of a new task.
 
 Examples:
   avfs rules list
-  avfs rules list --preset agent-safe --rule '/docs/**=write'")]
-pub struct ListArgs {
+  avfs rules list --preset agent-safe --rule '/docs/**=write'"
+)]
+pub struct RulesListArgs {
     #[command(flatten)]
     pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]
-struct ListBody {
-    /// Whether there are rules at all; without, everything can be written.
+struct RulesListBody {
+    /// Whether there are rules at all; without rules, everything can be written.
     restricted: bool,
-    rules: Vec<RuleBody>,
+    rules: Vec<ListedRuleBody>,
 }
 
-pub fn run(context: &mut Context<'_>, args: &ListArgs) -> Result<ExitStatus> {
-    let rules = InForce::find(context, &args.rules)?.rules;
+pub fn run(context: &mut Context<'_>, args: &RulesListArgs) -> Result<ExitStatus> {
+    let InForce { rules, subject, .. } = InForce::find(context, &args.rules)?;
+    subject.tell(context.out);
     if context.out.is_json() {
         let list = rules.as_ref().map(Rules::list).unwrap_or_default();
-        let body = ListBody { restricted: rules.is_some(), rules: bodies(list) };
+        let body = RulesListBody {
+            restricted: rules.is_some(),
+            rules: bodies(list),
+        };
         context.out.object("rules-list", &body)?;
         return Ok(ExitStatus::Success);
     }

@@ -9,20 +9,35 @@ use crate::exit::ExitStatus;
 
 /// Show the rules that are stored with the vault
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  avfs rules show
-  avfs rules show --vault web")]
-pub struct ShowArgs {}
+#[command(
+    after_help = "For a task without stored rules, these are the rules with which it was made: programs
+in it run with them.
 
-pub fn run(context: &mut Context<'_>, _args: &ShowArgs) -> Result<ExitStatus> {
+Examples:
+  avfs rules show
+  avfs rules show --vault web"
+)]
+pub struct RulesShowArgs {}
+
+pub fn run(context: &mut Context<'_>, _args: &RulesShowArgs) -> Result<ExitStatus> {
     let vault = context.whole_vault()?;
     if context.out.is_json() {
         context.out.object("rules-stored", &StoredBody::new(&vault)?)?;
         return Ok(ExitStatus::Success);
     }
-    match vault.stored_rules()? {
-        Some(rules) => print_rules(context.out, &rules)?,
-        None => context.out.talk(format_args!("no rules are stored with vault '{}'", vault.name()?)),
+    let of_task = vault.stored_rules()?.is_none();
+    match vault.rules_for_programs()? {
+        Some(rules) => {
+            if of_task {
+                context
+                    .out
+                    .talk(format_args!("rules with which task {} was made", vault.name()?));
+            }
+            print_rules(context.out, &rules)?;
+        }
+        None => context
+            .out
+            .talk(format_args!("no rules are stored with vault '{}'", vault.name()?)),
     }
     Ok(ExitStatus::Success)
 }

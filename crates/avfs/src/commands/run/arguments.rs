@@ -1,13 +1,13 @@
-//! The arguments of `avfs run`, and what they come to.
+//! The arguments of `avfs run`, and the resulting run.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentvfs::exec::boundary::limits::memory_gap;
-use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
-use agentvfs::exec::boundary::{Limits, Network};
-use agentvfs::exec::{Program, ProgramError, PublishedBody};
+use agentvfs::exec::sandbox::limits::memory_gap;
+use agentvfs::exec::sandbox::profile::{FALLBACK, Profile};
+use agentvfs::exec::sandbox::{Network, RunLimits};
+use agentvfs::exec::{Program, PublishedBody};
 use agentvfs::hidden::with_tracked_opened;
 use agentvfs::rules::Rule;
 use agentvfs::{Error, Task};
@@ -15,7 +15,7 @@ use anyhow::Result;
 
 use super::making::{WantedTask, given_rules};
 use super::surroundings::Surroundings;
-use super::withdrawing::Made;
+use super::withdrawing::MadeObjects;
 use crate::commands::profiles;
 use crate::context::Context;
 use crate::env_args::EnvArgs;
@@ -23,15 +23,15 @@ use crate::network_args::{self, NetworkArgs, warn_of_proxies};
 use crate::printer::Printer;
 use crate::rule_args::{Chosen, RuleArgs};
 use crate::size::parse_size;
-use crate::time::parse_span;
+use crate::time::span_or_seconds;
 use crate::unreached::{quoted, typed};
 
 /// Run a program on a private fork of this project
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The project is the one that the working directory belongs to: a git repository, or the
-directory itself. Inside, it is at its own path; nothing in it changes until
-`avfs apply`. Without a command, your shell is run.
+    after_help = "The project is the one to which the working directory belongs: a git repository, or the
+directory itself. The program sees it at its own path; your files do not change until
+`avfs apply`. Without a command, your shell runs.
 
 The exit status is the program's own.
 
@@ -54,41 +54,41 @@ pub struct RunArgs {
     /// Name the new task
     #[arg(long, value_name = "TASK", conflicts_with = "task")]
     name: Option<String>,
-    /// Go on with a task
+    /// Continue in this task
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]
     network: NetworkArgs,
-    /// What the program needs of this machine [default: the profile for its name]
+    /// Use this profile, which says what the program needs [default: the profile for its name]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Start it in the background, in a terminal of its own: `avfs task attach` joins it
+    /// Run it in the background, in a terminal of its own; `avfs task attach` joins it
     #[arg(short, long)]
     pub(super) detach: bool,
-    /// Memory for all its processes together, such as 4G [default: the setting run.memory]
+    /// Limit the memory of all its processes together, such as 4G [default: the setting run.memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
-    /// End it after so long, such as 30m [default: the setting run.timeout]
-    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
+    /// End it after this long, such as 90s, 5m or 1h30m; a bare number is seconds [default: the setting run.timeout]
+    #[arg(long, value_name = "DURATION", value_parser = span_or_seconds)]
     timeout: Option<Duration>,
-    /// How many processes it may have at a time [default: the setting run.pids]
+    /// Limit how many processes it has at once [default: the setting run.pids]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pids: Option<u64>,
-    /// If the program ends with status 0, apply what it changed to the project
+    /// If the program exits with status 0, apply what it changed to the project
     #[arg(long)]
     pub(super) apply_on_success: bool,
     #[command(flatten)]
     env: EnvArgs,
     /// A program and its arguments [default: your shell]
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
-    command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
 }
 
-/// What is about to be run.
+/// The run that is about to start.
 pub(super) struct Start {
     pub(super) task: Task,
-    /// What was made for this run.
-    pub(super) made: Option<Made>,
+    /// The objects that were created for this run.
+    pub(super) made: Option<MadeObjects>,
     pub(super) program: Program,
     pub(super) profile: Profile,
 }
@@ -106,11 +106,26 @@ impl RunArgs {
         let published = self.network.publish(&network)?;
         self.env.warn(context.out);
         warn_of_proxies(context.out, &network);
-        let (task, made) = self.task(context, &here, &command, &profile)?;
-        let surroundings = Surroundings::of(&profile, &command, task.root());
+        // Git's settings and the like are looked up on this machine while the task is being made.
+        let root = context.task_store()?.projects().root_of(&here).ok();
+        let (task, ahead) = std::thread::scope(|scope| {
+            let (profile, command) = (&profile, &command[..]);
+            let look = |root| scope.spawn(move || Surroundings::of(profile, command, root));
+            let ahead = root.as_deref().map(look);
+            let task = self.task(context, &here, command, profile);
+            (task, ahead.and_then(|ahead| ahead.join().ok()))
+        });
+        let (task, made) = task?;
+        let ahead = ahead.filter(|_| root.as_deref() == Some(task.root()));
+        let surroundings = ahead.unwrap_or_else(|| Surroundings::of(&profile, &command, task.root()));
         let program = Program {
             cwd: within(&here, task.root()),
-            env: surroundings.env.into_iter().chain(self.env.given()).chain(self.env.passed()).collect(),
+            env: surroundings
+                .env
+                .into_iter()
+                .chain(self.env.given())
+                .chain(self.env.passed())
+                .collect(),
             caller_env: std::env::vars_os().collect(),
             toolchains: surroundings.toolchains,
             network,
@@ -122,18 +137,23 @@ impl RunArgs {
             transport: context.settings.transport(),
             command,
         };
-        Ok(Start { task, made, program, profile })
+        Ok(Start {
+            task,
+            made,
+            program,
+            profile,
+        })
     }
 
-    /// As long as it takes, and as much memory as there is, unless the user says otherwise: a person watches.
-    fn limits(&self, context: &Context<'_>) -> Limits {
+    /// Without time and memory limits, unless the user sets them: a person watches.
+    fn limits(&self, context: &Context<'_>) -> RunLimits {
         let usual = context.settings.run_limits();
-        Limits {
+        RunLimits {
             timeout: self.timeout.or(usual.timeout),
             memory: self.memory.or(usual.memory),
             pids: self.pids.or(usual.pids),
             output_bytes: 64 << 10,
-            ..Limits::default()
+            ..RunLimits::default()
         }
     }
 
@@ -149,7 +169,10 @@ impl RunArgs {
             (None, None) => profiles::named(&profiles, FALLBACK)?,
         };
         for broken in profiles.broken() {
-            out.warn(format_args!("profile '{}' is not used: {}", broken.name, broken.error));
+            out.warn(format_args!(
+                "profile '{}' is not used: {}",
+                broken.name, broken.error
+            ));
         }
         Ok(found.clone())
     }
@@ -162,18 +185,24 @@ impl RunArgs {
         vec![shell.unwrap_or_else(|| "/bin/sh".into())]
     }
 
-    /// The task that was named, or a new one of the project that we are in, with what the project gives to each.
+    /// The named task, or a new one of the project of the current directory, with the project's set-up.
     fn task(
         &self,
         context: &mut Context<'_>,
         here: &Path,
         command: &[OsString],
         profile: &Profile,
-    ) -> Result<(Task, Option<Made>)> {
+    ) -> Result<(Task, Option<MadeObjects>)> {
         if let Some(name) = &self.task {
-            return Ok((context.task_store()?.here(here)?.task(name)?.beginning_now()?, None));
+            let here = context.task_store()?.projects().here(here)?;
+            let task = here.task(name)?;
+            context.refuse_other_vault(&here, name, &task)?;
+            return Ok((task.beginning_now()?, None));
         }
-        let words: Vec<String> = command.iter().map(|word| crate::escape::printable_os(word)).collect();
+        let words: Vec<String> = command
+            .iter()
+            .map(|word| crate::escape::printable_os(word))
+            .collect();
         let wanted = WantedTask {
             name: self.name.as_deref(),
             command: words.join(" "),
@@ -185,10 +214,10 @@ impl RunArgs {
         Ok((task, Some(made)))
     }
 
-    /// The rules that a new task was made with; for one that goes on, those of the flags, if there are any. What git tracks
-    /// is opened in both cases, unless it is a key or a credential.
+    /// The rules with which a new task was made; for an existing one, those of the flags or those stored with
+    /// it, if any. Files that git tracks are visible in both cases, unless they are keys or credentials.
     fn rules_for(&self, task: &Task) -> Result<Option<Vec<Rule>>> {
-        let usual = task.rules()?.map(|rules| rules.list().to_vec());
+        let usual = task.vault().rules_for_programs()?;
         match self.rules.read_on_top_of(usual.as_deref().unwrap_or_default())? {
             Chosen::These(rules) if self.task.is_some() => {
                 Ok(Some(with_tracked_opened(task.root(), rules.list())))
@@ -200,7 +229,7 @@ impl RunArgs {
 }
 
 impl Start {
-    /// One line about what is about to happen.
+    /// One line about the run that is about to start.
     pub(super) fn announce(&self, out: &mut Printer) {
         let network = match &self.program.network {
             Network::None => "no network".to_owned(),
@@ -211,10 +240,14 @@ impl Start {
                 [first, rest @ ..] => format!("network: {first} and {} more", rest.len()),
             },
         };
-        out.talk(format_args!("task {}, profile {}, {network}", self.task.name(), self.profile.name));
+        out.talk(format_args!(
+            "task {}, profile {}, {network}",
+            self.task.name(),
+            self.profile.name
+        ));
         network_args::announce(out, &self.published());
         if let Some(gap) = memory_gap(&self.program.limits) {
-            out.talk(gap);
+            out.talk(format_args!("{gap}; `avfs doctor` says how to get them"));
         }
     }
 }
@@ -229,9 +262,19 @@ impl RunArgs {
     /// The same run with more to reach, as one types it: in the task, if that stays.
     pub(super) fn again(&self, task: Option<&str>, net: &str) -> String {
         let mut words: Vec<String> = vec!["avfs".to_owned(), "run".to_owned()];
-        words.extend(task.into_iter().flat_map(|task| ["--task".to_owned(), task.to_owned()]));
-        let profile = self.profile.iter().flat_map(|name| ["--profile".to_owned(), name.clone()]);
-        words.extend(profile.chain(self.network.typed()).chain(["--net".to_owned(), net.to_owned()]));
+        words.extend(
+            task.into_iter()
+                .flat_map(|task| ["--task".to_owned(), task.to_owned()]),
+        );
+        let profile = self
+            .profile
+            .iter()
+            .flat_map(|name| ["--profile".to_owned(), name.clone()]);
+        words.extend(
+            profile
+                .chain(self.network.typed())
+                .chain(["--net".to_owned(), net.to_owned()]),
+        );
         if !self.command.is_empty() {
             words.push("--".to_owned());
             words.extend(self.command.iter().map(|word| typed(word)));
@@ -241,22 +284,19 @@ impl RunArgs {
 }
 
 fn reached(profile: &Profile) -> Network {
-    match profile.hosts.is_empty() {
-        true => Network::None,
-        false => Network::Hosts(profile.hosts.clone()),
+    if profile.hosts.is_empty() {
+        Network::None
+    } else {
+        Network::Hosts(profile.hosts.clone())
     }
 }
 
 /// The directory that one is in, if it is in the project.
 fn within(here: &Path, root: &Path) -> PathBuf {
     let here = here.canonicalize().unwrap_or_else(|_| here.to_owned());
-    if here.starts_with(root) { here } else { root.to_owned() }
-}
-
-/// The codes that programs decide by.
-pub(super) fn code_of(error: &ProgramError) -> &'static str {
-    match error {
-        ProgramError::Library(error) => error.code(),
-        ProgramError::Launch(error) => error.code(),
+    if here.starts_with(root) {
+        here
+    } else {
+        root.to_owned()
     }
 }

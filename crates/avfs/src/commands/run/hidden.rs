@@ -1,4 +1,5 @@
-//! What is hidden from the program: told before it starts, with what of it git shows all the same.
+//! Files that are hidden from the program: reported before it starts, with those that git's history shows
+//! nevertheless.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,50 +17,66 @@ use crate::printer::Printer;
 /// How many paths are named.
 const NAMED: usize = 10;
 
-/// How many characters they may take: about five lines of a terminal.
+/// How many characters they may occupy: about five lines of a terminal.
 const ROOM: usize = 400;
 
-/// How many entries of the directory are looked at: it must not be felt.
+/// How many entries of the directory are examined: the delay must not be noticeable.
 const LOOKED_AT: Extent = Extent::Entries(4000);
 
 /// For a run that is over by then, the history is not looked through.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// What was found, and a search of the history that goes on until this is dropped.
-pub(super) struct Hidden {
+/// The hidden files that were found, and a search of the history that continues until this is dropped.
+pub(super) struct HiddenSearch {
     files: Vec<HiddenFile>,
     once: Receiver<Vec<TreePath>>,
     _going_on: Sender<()>,
 }
 
-impl Hidden {
-    /// Tells what is hidden.
-    pub(super) fn tell(out: &mut Printer, start: &Start) -> Hidden {
+impl HiddenSearch {
+    /// Reports the hidden files.
+    pub(super) fn tell(out: &mut Printer, start: &Start) -> HiddenSearch {
         let (tell, once) = channel();
         let (going_on, ended) = channel();
         let root = start.task.root().to_owned();
         let rules = start.program.rules.clone();
-        // What cannot be told does not keep the program from running: it is hidden all the same.
-        let found = rules.as_ref().and_then(|rules| start.task.hidden(rules, LOOKED_AT).ok());
+        // An error in this report does not keep the program from running: the files are hidden nevertheless.
+        let found = rules
+            .as_ref()
+            .and_then(|rules| start.task.work().hidden_files(rules, LOOKED_AT).ok());
         let hidden = found.unwrap_or_default();
+        // Before the program starts: a program with the terminal would draw over it.
         announce(out, &hidden.files);
         if let Some(rules) = rules {
             std::thread::spawn(move || search(&root, rules, &tell, &ended));
         }
-        Hidden { files: hidden.files, once, _going_on: going_on }
+        HiddenSearch {
+            files: hidden.files,
+            once,
+            _going_on: going_on,
+        }
     }
 
     pub(super) fn bodies(&self) -> Vec<HiddenBody> {
         hidden_bodies(&self.files)
     }
 
-    /// Names what the history shows though it is not tracked any more, as far as it was looked through by now.
+    /// Names files that the history shows although they are no longer tracked, as far as it has been searched
+    /// by now.
     pub(super) fn warn_of_history(self, out: &mut Printer) {
-        let is_told = |path: &TreePath| self.files.iter().any(|file| file.is_tracked && file.path == *path);
+        let is_told = |path: &TreePath| {
+            self.files
+                .iter()
+                .any(|file| file.is_tracked && file.path == *path)
+        };
+        // Without waiting: an unfinished search is not worth delaying the end of the command.
         let once: Vec<TreePath> = self.once.try_recv().unwrap_or_default();
         let names: Vec<String> = once.iter().filter(|path| !is_told(path)).map(shown).collect();
         if !names.is_empty() {
-            out.warn(format_args!("hidden from the program, but in git's history: {}", listed(&names)));
+            out.warn(format_args!(
+                "hidden from the program, but in git's history: {}",
+                listed(&names)
+            ));
         }
     }
 }
@@ -68,13 +85,21 @@ fn announce(out: &mut Printer, files: &[HiddenFile]) {
     if files.is_empty() {
         return;
     }
-    let names: Vec<String> =
-        files.iter().map(|file| format!("{} ({})", shown(&file.path), file.why)).collect();
+    let names: Vec<String> = files
+        .iter()
+        .map(|file| format!("{} ({})", shown(&file.path), file.why))
+        .collect();
     out.talk(format_args!("hidden: {}", listed(&names)));
-    let tracked: Vec<String> =
-        files.iter().filter(|file| file.is_tracked).map(|file| shown(&file.path)).collect();
+    let tracked: Vec<String> = files
+        .iter()
+        .filter(|file| file.is_tracked)
+        .map(|file| shown(&file.path))
+        .collect();
     if !tracked.is_empty() {
-        out.talk(format_args!("git tracks and shows (`git show`) all the same: {}", listed(&tracked)));
+        out.talk(format_args!(
+            "git tracks and shows (`git show`) all the same: {}",
+            listed(&tracked)
+        ));
     }
 }
 
@@ -98,12 +123,13 @@ fn shown(path: &TreePath) -> String {
     crate::escape::printable_line(path.as_bytes())
 }
 
-/// A repository that cannot be read tells nothing.
+/// A repository that cannot be read yields nothing.
 fn search(root: &Path, rules: Vec<Rule>, tell: &Sender<Vec<TreePath>>, ended: &Receiver<()>) {
+    // Nothing is ever sent: the channel is closed when the run is over.
     if ended.recv_timeout(SHORT) != Err(RecvTimeoutError::Timeout) {
         return;
     }
-    if let Ok(rules) = Rules::new(rules)
+    if let Ok(rules) = Rules::shared(rules)
         && let Ok(found) = hidden_in_history(root, &rules)
     {
         let _ = tell.send(found.into_iter().collect());
@@ -120,7 +146,10 @@ mod tests {
         assert_eq!(listed(&names(3, 2)), "xx, xx, xx");
         assert!(listed(&names(12, 2)).ends_with(", and 2 more: `avfs rules hidden` lists all"));
         let long = listed(&names(10, 150));
-        assert!(long.ends_with(", and 8 more: `avfs rules hidden` lists all"), "{long}");
+        assert!(
+            long.ends_with(", and 8 more: `avfs rules hidden` lists all"),
+            "{long}"
+        );
         assert!(listed(&names(2, 900)).starts_with(&"x".repeat(900)));
     }
 }

@@ -1,4 +1,4 @@
-//! Making a task of a project, with what the project gives to each.
+//! Makes a task of a project, with the project's set-up.
 
 use std::path::Path;
 
@@ -6,8 +6,9 @@ use agentvfs::rules::{self, Rule};
 use agentvfs::{NewTask, Project, Task, TaskName};
 use anyhow::Result;
 
-use super::withdrawing::Made;
-use crate::commands::setup::{allowed_setup, carry_out};
+use super::withdrawing::MadeObjects;
+use crate::commands::missing::moved_here;
+use crate::commands::project::setup::{allowed_setup, carry_out};
 use crate::context::Context;
 use crate::rule_args::{Chosen, RuleArgs};
 
@@ -17,7 +18,7 @@ const PRESET: &str = "development";
 /// A task that does not exist yet.
 pub struct WantedTask<'a> {
     pub name: Option<&'a str>,
-    /// What is about to run in it, as one line.
+    /// The command that is about to run in it, as one line.
     pub command: String,
     /// It is made for one run by itself.
     pub automatic: bool,
@@ -26,19 +27,21 @@ pub struct WantedTask<'a> {
 }
 
 impl WantedTask<'_> {
-    /// Makes it, of the project that a directory belongs to. What can be wrong about it is found out before anything is
-    /// made.
-    pub fn make(self, context: &mut Context<'_>, directory: &Path) -> Result<(Task, Made)> {
+    /// Makes it, from the project to which a directory belongs. All checks come before anything is created.
+    pub fn make(self, context: &mut Context<'_>, directory: &Path) -> Result<(Task, MadeObjects)> {
         let name = self.name.map(TaskName::new).transpose()?;
         let store = context.task_store()?;
-        let root = store.project_root(directory)?;
-        let is_first = store.known_project(&root)?.is_none();
+        let root = store.projects().root_of(directory)?;
+        let is_first = store.projects().known_project(&root)?.is_none();
+        if let Some(hint) = is_first.then(|| moved_here(&store)).flatten() {
+            context.out.warn(hint);
+        }
         let project = store.project(&root)?;
         let made = self.make_in(context, &project, name);
         if made.is_err() && is_first && project.tasks()?.is_empty() {
             project.clone().forget(false)?;
         }
-        Ok((made?, Made { project, is_first }))
+        Ok((made?, MadeObjects { project, is_first }))
     }
 
     fn make_in(self, context: &mut Context<'_>, project: &Project, name: Option<TaskName>) -> Result<Task> {
@@ -56,8 +59,12 @@ impl WantedTask<'_> {
         };
         let mut task = project.new_task(&new)?;
         if let Some(setup) = setup {
-            // Without a word, `exec` takes the rules of the task.
-            let flags = if rules.is_none() { vec!["--no-rules".to_owned()] } else { Vec::new() };
+            // Without this flag, `exec` uses the rules of the task.
+            let flags = if rules.is_none() {
+                vec!["--no-rules".to_owned()]
+            } else {
+                Vec::new()
+            };
             carry_out(context, &mut task, &setup, &flags)?;
         }
         Ok(task)

@@ -1,32 +1,40 @@
-//! What of this machine a program is given: programs, variables, and a part of the home.
+//! The parts of this machine that a program gets: programs, variables, and a part of the home.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use agentvfs::exec::HomeShare;
-use agentvfs::exec::boundary::plan::{Toolchain, User, toolchains};
-use agentvfs::exec::boundary::profile::{Profile, programs};
+use agentvfs::exec::sandbox::plan::{SandboxUser, Toolchain, toolchains};
+use agentvfs::exec::sandbox::profile::{Profile, programs};
 use agentvfs::git::{Identity, safe_directories, settings_inside, variables};
 
-/// Names that the sandbox gives itself, whatever a profile says.
+/// Names that the sandbox sets itself, whatever a profile says.
 const OWN: [&str; 6] = ["HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "AVFS_DOOR"];
 
 pub(super) struct Surroundings {
     pub(super) toolchains: Vec<Toolchain>,
     pub(super) env: Vec<(OsString, OsString)>,
     pub(super) home: Option<HomeShare>,
-    pub(super) user: User,
+    pub(super) user: SandboxUser,
 }
 
 impl Surroundings {
     pub(super) fn of(profile: &Profile, command: &[OsString], project: &Path) -> Surroundings {
         let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
         let caller: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        let toolchains = home.as_deref().map(|home| shown(profile, command, project, home, &caller));
+        let toolchains = home
+            .as_deref()
+            .map(|home| shown(profile, command, project, home, &caller));
         let mut env = passed(profile);
+        // Side by side, because each of them waits for a git process.
+        let (identity, safe) = std::thread::scope(|scope| {
+            let identity = scope.spawn(|| Identity::of(project));
+            let safe = safe_directories(project);
+            (identity.join().unwrap_or_default(), safe)
+        });
         let mut settings = settings_inside();
-        settings.extend(Identity::of(project).settings());
-        settings.extend(safe_directories(project));
+        settings.extend(identity.settings());
+        settings.extend(safe);
         env.extend(variables(&settings));
         Surroundings {
             toolchains: toolchains.unwrap_or_default(),
@@ -37,7 +45,7 @@ impl Surroundings {
     }
 }
 
-/// In another place than its own, only what tools need is shared.
+/// At a different path than its own, only the state of tools is shared.
 fn share(profile: &Profile, home: &Path, project: &Path, caller: &[(OsString, OsString)]) -> HomeShare {
     let mut share = HomeShare::of_tools(home, Some(project), caller);
     if share.at == home {
@@ -66,20 +74,29 @@ fn shown(
 
 fn passed(profile: &Profile) -> Vec<(OsString, OsString)> {
     let is_own = |name: &OsString| name.to_str().is_some_and(|name| OWN.contains(&name));
-    std::env::vars_os().filter(|(name, _)| profile.passes(name) && !is_own(name)).collect()
+    std::env::vars_os()
+        .filter(|(name, _)| profile.passes(name) && !is_own(name))
+        .collect()
 }
 
-/// The user under the own name, where that is one that a system could have.
-fn user() -> User {
-    let usual = User::of_caller();
-    let name = std::env::var("USER").ok().filter(|name| is_login(name) && name != "root");
-    User { name: name.unwrap_or(usual.name), ..usual }
+/// The caller, by the name in `USER` if that is a valid login name other than root.
+fn user() -> SandboxUser {
+    let usual = SandboxUser::of_caller();
+    let name = std::env::var("USER")
+        .ok()
+        .filter(|name| is_login(name) && name != "root");
+    SandboxUser {
+        name: name.unwrap_or(usual.name),
+        ..usual
+    }
 }
 
 fn is_login(name: &str) -> bool {
     let allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
-    name.bytes().next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
+    name.bytes()
+        .next()
+        .is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
         && name.len() <= 32
         && name.bytes().all(allowed)
 }

@@ -1,4 +1,4 @@
-//! Tasks that nobody misses: one whose program did not start, and one in which nothing was changed.
+//! Tasks that can be removed silently: one whose program did not start, and one without changes.
 
 use std::time::Duration;
 
@@ -9,21 +9,22 @@ use super::arguments::Start;
 use crate::printer::Printer;
 use crate::time::now;
 
-/// How long a task is kept in which nothing was changed, if its run was not seen to its end.
+/// How long a task without changes is kept, if its run was not observed to its end.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a run made before it began.
-pub struct Made {
+/// The objects that a run created before it began.
+pub struct MadeObjects {
     pub project: Project,
     /// The directory was no project before.
     pub is_first: bool,
 }
 
-impl Made {
+impl MadeObjects {
     /// Takes away a task that was made and cannot be used, and its project if that was new.
     pub fn withdraw(&self, task: &Task) {
-        // What cannot be taken away now goes like other tasks in which nothing was changed.
+        // If it cannot be removed now, it is removed like other tasks without changes.
         let discarded = task.clone().discard(false);
+        // A project that was known before stays, even without tasks.
         if self.is_first && discarded.is_ok() {
             let _ = self.project.clone().forget(false);
         }
@@ -31,15 +32,16 @@ impl Made {
 }
 
 impl Start {
-    /// Takes away what was made for a run that did not begin.
+    /// Removes everything that was created for a run that did not begin.
     pub(super) fn withdraw(&self) {
         if let Some(made) = &self.made {
             made.withdraw(&self.task);
         }
     }
 
-    /// Takes away what older runs of the project left that nobody misses.
+    /// Removes unneeded leftovers of older runs of the project.
     pub(super) fn discard_older(&self, out: &mut Printer) -> Result<()> {
+        // Only a run that made its own task cleans up: others are told to work in a certain one.
         let Some(made) = &self.made else { return Ok(()) };
         let is_old = |task: &Task| {
             let age = now().as_nanos().saturating_sub(task.created().as_nanos());
@@ -47,7 +49,7 @@ impl Start {
         };
         for task in made.project.tasks()?.into_iter().filter(is_old) {
             let name = task.name().to_string();
-            // One that cannot be looked at is not one that nobody misses.
+            // A task that cannot be examined may still be needed.
             if task.is_spent().unwrap_or(false) && task.discard(false).is_ok() {
                 out.talk(format_args!("task {name}: nothing changed, so it is gone"));
             }

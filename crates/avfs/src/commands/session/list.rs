@@ -15,22 +15,22 @@ use crate::time::{Age, now, show_rfc3339, show_span};
 /// List the sessions
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A table of the sessions: the id, the vault, whether it is idle or running, for how long it has \
+    after_help = "Prints a table of the sessions: the id, the vault, whether it is idle or running, how long it has \
 been idle, how many commands it has run, when it was started, and the principal that uses it.
 
 Examples:
   avfs session list
   avfs session list --json"
 )]
-pub struct ListArgs {}
+pub struct SessionListArgs {}
 
 #[derive(Serialize)]
-struct ListBody {
-    sessions: Vec<Line>,
+struct SessionListBody {
+    sessions: Vec<SessionLine>,
 }
 
 #[derive(Serialize)]
-struct Line {
+struct SessionLine {
     id: String,
     vault: String,
     since: String,
@@ -44,10 +44,15 @@ struct Line {
     pid: u32,
 }
 
-impl From<SessionState> for Line {
-    fn from(session: SessionState) -> Line {
-        let SessionState { record, activity, idle_ms, commands } = session;
-        Line {
+impl From<SessionState> for SessionLine {
+    fn from(session: SessionState) -> SessionLine {
+        let SessionState {
+            record,
+            activity,
+            idle_ms,
+            commands,
+        } = session;
+        SessionLine {
             id: record.id,
             vault: record.vault,
             since: show_rfc3339(record.since),
@@ -62,14 +67,22 @@ impl From<SessionState> for Line {
     }
 }
 
-pub fn run(context: &mut Context<'_>, _args: &ListArgs) -> Result<ExitStatus> {
-    let sessions: Vec<Line> = context.store()?.sessions()?.into_iter().map(Line::from).collect();
+pub fn run(context: &mut Context<'_>, _args: &SessionListArgs) -> Result<ExitStatus> {
+    let sessions: Vec<SessionLine> = context
+        .store()?
+        .sessions()
+        .list()?
+        .into_iter()
+        .map(SessionLine::from)
+        .collect();
     if context.out.is_json() {
-        context.out.object("sessions", &ListBody { sessions })?;
+        context.out.object("sessions", &SessionListBody { sessions })?;
         return Ok(ExitStatus::Success);
     }
     if sessions.is_empty() {
-        context.out.talk("there is no session; `avfs session start` starts one");
+        context
+            .out
+            .talk("there is no session; `avfs session start` starts one");
         return Ok(ExitStatus::Success);
     }
     let rows: Vec<[String; 7]> = sessions.into_iter().map(row).collect();
@@ -78,12 +91,26 @@ pub fn run(context: &mut Context<'_>, _args: &ListArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-fn row(line: Line) -> [String; 7] {
+fn row(line: SessionLine) -> [String; 7] {
     let idle = match line.state {
         "running" => "-".to_owned(),
         _ => show_span(Duration::from_secs(line.idle_ms / 1000)),
     };
-    let age = Age { then: line.started, now: now() }.to_string();
-    let who = line.principal.map_or_else(|| "-".to_owned(), |who| agentvfs::printable(who.as_bytes()));
-    [line.id, line.vault, line.state.to_owned(), idle, line.commands.to_string(), age, who]
+    let age = Age {
+        then: line.started,
+        now: now(),
+    }
+    .to_string();
+    let who = line
+        .principal
+        .map_or_else(|| "-".to_owned(), |who| agentvfs::printable(who.as_bytes()));
+    [
+        line.id,
+        line.vault,
+        line.state.to_owned(),
+        idle,
+        line.commands.to_string(),
+        age,
+        who,
+    ]
 }

@@ -10,25 +10,28 @@ use crate::commands::run::{name_here, tell_detached};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::terminal::{self, Parting, Sharing};
+use crate::terminal::{self, Sharing, SharingEnd};
 
-/// Join the terminal of a program that runs in a task
+/// Attach to the terminal of a program that runs in a task
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Shows the last part of what the program printed, and then what it prints. Keys go
-to the program; Ctrl-\\\\ and then d leaves, and the program goes on (the setting run.detach_keys
-chooses other keys). Several terminals can be attached at the same time; the window has the
-size of the one that was used last.
+#[command(
+    after_help = "Shows the last part of the program's output, and then new output as it comes. Keys go to the
+program; Ctrl-\\ followed by d detaches, and the program keeps running (the setting
+run.detach_keys changes the keys). Several terminals can be attached at the same time; the
+window has the size of the one that was used last.
 
-When the program ends, its exit status is that of this command.
+When the program ends, this command exits with the same status.
 
 Examples:
   avfs task attach
-  avfs task attach fix-login")]
+  avfs task attach fix-login"
+)]
 pub struct AttachArgs {
-    /// The task [default: the only one of this project]
+    /// The task [default: the one that commands work on here]
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// Of several runs in the task, this one
+    /// Select one of several runs in the task [default: one that is still running, or else the
+    /// detached one that ended last, or else the newest]
     #[arg(long, value_name = "ID")]
     run: Option<String>,
 }
@@ -51,17 +54,17 @@ pub fn run(context: &mut Context<'_>, args: &AttachArgs) -> Result<ExitStatus> {
         awaits_end: true,
     };
     match terminal::share(attachment, sharing)? {
-        Parting::Ended(Some(record)) => told_end(context, &record),
-        // Its supervisor was killed: what it left is looked at.
-        Parting::Ended(None) => match run_of(&task, Some(&run.record().id)) {
+        SharingEnd::Ended(Some(record)) => told_end(context, &record),
+        // Its supervisor was killed: the record that it left is read.
+        SharingEnd::Ended(None) => match run_of(&task, Some(&run.record().id)) {
             Ok(ended) => told_end(context, ended.record()),
             Err(error) => Err(error),
         },
-        Parting::Detached(joined) => {
+        SharingEnd::Detached(joined) => {
             tell_detached(context, &joined.vault, &joined.run)?;
             Ok(ExitStatus::Success)
         }
-        Parting::Lost => Ok(ExitStatus::Success),
+        SharingEnd::Lost => Ok(ExitStatus::Success),
     }
 }
 
@@ -70,7 +73,9 @@ fn told_end(context: &mut Context<'_>, record: &RunRecord) -> Result<ExitStatus>
         context.out.object("task-run", &RunStateBody::from(record))?;
     } else {
         let name = name_here(context, &record.vault);
-        context.out.talk(format_args!("task {name}: it {}", in_words(record)));
+        context
+            .out
+            .talk(format_args!("task {name}: it {}", in_words(record)));
         context.out.talk(format_args!("look:  avfs diff {name}"));
     }
     Ok(status(record))

@@ -6,17 +6,17 @@ use agentvfs::Error;
 use anyhow::Result;
 
 use crate::commands::run::{WantedTask, given_rules};
-use crate::commands::tasks::TaskBody;
+use crate::commands::tasks::ListedTaskBody;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::here::working_directory;
 use crate::rule_args::RuleArgs;
 
-/// Make a task without running anything in it
+/// Create a task without running anything in it
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Prints its name. It has the rules and the set-up that `avfs run` would give it, and stays until
-it is discarded. `avfs run --task NAME` runs a program in it.
+    after_help = "Prints the name of the task. It has the rules and the setup that `avfs run` would give it, and
+stays until you discard it. `avfs run --task NAME` runs a program in it.
 
 Examples:
   avfs task new
@@ -27,13 +27,13 @@ Examples:
 pub struct NewArgs {
     #[command(flatten)]
     pub rules: RuleArgs,
-    /// Its name [default: `task` and a number]
+    /// The name of the task [default: `task-` and a number]
     #[arg(value_name = "TASK", conflicts_with = "name")]
     task: Option<String>,
-    /// Its name, as `avfs run` takes it
+    /// The name of the task, as for `avfs run`
     #[arg(long, value_name = "TASK")]
     name: Option<String>,
-    /// The directory whose project it is a fork of [default: the working directory]
+    /// Fork the project that this directory belongs to [default: the working directory]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
 }
@@ -54,11 +54,13 @@ pub fn run(context: &mut Context<'_>, args: &NewArgs) -> Result<ExitStatus> {
     };
     let (task, _) = wanted.make(context, &from)?;
     if context.out.is_json() {
-        context.out.object("task", &TaskBody::of(&task)?)?;
+        context.out.object("task", &ListedTaskBody::of(&task)?)?;
         return Ok(ExitStatus::Success);
     }
     let name = context.here()?.name_of(&task);
     context.out.line(&name)?;
-    context.out.talk(format_args!("run something in it: avfs run --task {name} -- COMMAND"));
+    context.out.talk(format_args!(
+        "run something in it: avfs run --task {name} -- COMMAND"
+    ));
     Ok(ExitStatus::Success)
 }

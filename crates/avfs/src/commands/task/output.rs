@@ -8,16 +8,16 @@ use serde::Serialize;
 use super::run_body::RunStateBody;
 use super::run_of;
 use crate::context::Context;
-use crate::escape::TextEscaper;
+use crate::escape::{TextEscaper, printable_line};
 use crate::exit::ExitStatus;
 use crate::printer::{PrintError, Printer};
 use crate::size::parse_size;
 
-/// Show what the program in a task has printed
+/// Show the output of the program in a task
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Also after the program has ended. The last 8 MB are kept; if more was printed, that is
-said. What steers a terminal (colours, moves of the cursor) is left out, unless --raw is given.
+    after_help = "Works after the program has ended, too. The last 8 MB are kept; if there was more, a message says
+so. Terminal control sequences (colours, cursor movement) are removed unless --raw is given.
 
 Examples:
   avfs task output
@@ -26,32 +26,33 @@ Examples:
   avfs task output --raw --bytes 64k fix-login > screen"
 )]
 pub struct OutputArgs {
-    /// The task [default: the only one of this project]
+    /// The task [default: the one that commands work on here]
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// Go on until the program ends
+    /// Keep printing until the program ends
     #[arg(short, long)]
     follow: bool,
-    /// Only the last lines
+    /// Print only the last N lines
     #[arg(short = 'n', long, value_name = "N")]
     tail: Option<usize>,
-    /// Only the last bytes
+    /// Print only the last bytes, such as 64k
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "tail")]
     bytes: Option<u64>,
-    /// As the program wrote it, with everything that steers a terminal
+    /// Print the output as the program wrote it, with terminal control sequences
     #[arg(long)]
     raw: bool,
-    /// Of several runs in the task, this one
+    /// Select one of several runs in the task [default: one that is still running, or else the
+    /// detached one that ended last, or else the newest]
     #[arg(long, value_name = "ID")]
     run: Option<String>,
 }
 
-/// What was printed, in JSON.
+/// The output, in JSON.
 #[derive(Serialize)]
 struct OutputBody {
     #[serde(flatten)]
     run: RunStateBody,
-    /// How many bytes were printed, and how many of them, from the beginning, are not in `output`.
+    /// The number of printed bytes, and how many of them, from the beginning, are not in `output`.
     printed_bytes: u64,
     cut_bytes: u64,
     output: String,
@@ -60,7 +61,11 @@ struct OutputBody {
 pub fn run(context: &mut Context<'_>, args: &OutputArgs) -> Result<ExitStatus> {
     let task = context.task(args.task.as_deref())?;
     let run = run_of(&task, args.run.as_deref())?;
-    let failed = |source| Error::Host { action: "reading the output of", place: place_of(&task), source };
+    let failed = |source| Error::Host {
+        action: "reading the output of",
+        place: place_of(&task),
+        source,
+    };
     let output = run.output();
     // Listened to first: nothing that is printed from now on is missed.
     let watch = args.follow.then(|| run.watch()).transpose()?;
@@ -71,15 +76,30 @@ pub fn run(context: &mut Context<'_>, args: &OutputArgs) -> Result<ExitStatus> {
         }
         return told(context.out, &run_of(&task, Some(&run.record().id))?, from);
     }
+    if task.runs().list()?.len() > 1 {
+        let record = run.record();
+        context.out.talk(format_args!(
+            "run {} of task {}: {}",
+            record.id,
+            task.name(),
+            printable_line(record.command.as_bytes())
+        ));
+    }
     if from > 0 && args.tail.is_none() && args.bytes.is_none() {
-        context.out.warn(format_args!("the first {from} bytes are not kept any more"));
+        context
+            .out
+            .warn(format_args!("the first {from} bytes are no longer kept"));
     }
     let mut printing = Printing::new(args.raw);
-    let mut offset = printing.all(context.out, &output, from).map_err(told_as(failed))?;
+    let mut offset = printing
+        .all(context.out, &output, from)
+        .map_err(told_as(failed))?;
     if let Some(mut watch) = watch {
         loop {
             let news = watch.next(None)?;
-            offset = printing.all(context.out, &output, offset).map_err(told_as(failed))?;
+            offset = printing
+                .all(context.out, &output, offset)
+                .map_err(told_as(failed))?;
             if let Some(News::Ended(_)) | None = news {
                 break;
             }
@@ -103,7 +123,7 @@ fn begin(output: &RunOutput, args: &OutputArgs) -> std::io::Result<u64> {
     }
 }
 
-/// How much is looked through for lines at first.
+/// How much is searched for lines at first.
 const LOOKED_THROUGH: u64 = 64 << 10;
 
 /// Where the last lines begin.
@@ -115,7 +135,10 @@ fn last_lines(output: &RunOutput, begin: u64, end: u64, lines: usize) -> std::io
         // The end of the last line begins none.
         let ended = tail.strip_suffix(b"\n").unwrap_or(&tail);
         let ends = ended.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
-        match lines.checked_sub(1).map(|before| ends.map(|(at, _)| at).nth(before)) {
+        match lines
+            .checked_sub(1)
+            .map(|before| ends.map(|(at, _)| at).nth(before))
+        {
             None => return Ok(end),
             Some(Some(at)) => return Ok(start + at as u64 + 1),
             Some(None) if start <= begin => return Ok(begin),
@@ -149,7 +172,7 @@ fn told(out: &mut Printer, run: &TaskRun, from: u64) -> Result<ExitStatus> {
 
 /// Output on its way to the user.
 struct Printing {
-    /// Nothing: as it is.
+    /// `None`: unchanged.
     cleaned: Option<(PlainText, TextEscaper)>,
     ends_line: bool,
 }
@@ -170,7 +193,10 @@ fn told_as(failed: impl Fn(std::io::Error) -> Error) -> impl Fn(NotShown) -> any
 impl Printing {
     fn new(raw: bool) -> Printing {
         let cleaned = (!raw).then(|| (PlainText::default(), TextEscaper::default()));
-        Printing { cleaned, ends_line: true }
+        Printing {
+            cleaned,
+            ends_line: true,
+        }
     }
 
     /// Prints all that there is from an offset on; answers where the next begins.
@@ -183,7 +209,9 @@ impl Printing {
             }
             if piece.start > offset {
                 let lost = piece.start - offset;
-                out.warn(format_args!("{lost} bytes were printed faster than they could be shown"));
+                out.warn(format_args!(
+                    "{lost} bytes were printed faster than they could be shown"
+                ));
             }
             offset = piece.end();
             self.print(out, &piece.bytes).map_err(NotShown::Print)?;

@@ -1,5 +1,6 @@
-//! How a run stands, in JSON and in words.
+//! The state of a run, in JSON and in words.
 
+use agentvfs::Task;
 use agentvfs::task_run::{EndReason, RunRecord};
 use serde::Serialize;
 
@@ -21,7 +22,8 @@ pub struct RunStateBody {
     pub exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Whether its terminal can be attached to, and whether it goes on without the one that it was started from.
+    /// Whether its terminal can be attached to, and whether it continues without the terminal from which it
+    /// was started.
     pub terminal: bool,
     pub detached: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,11 +49,28 @@ impl From<&RunRecord> for RunStateBody {
     }
 }
 
+/// The beginning of a sentence about a run of a task: which one it is, if there are several.
+pub(super) fn subject(task: &Task, record: &RunRecord) -> String {
+    match task.runs().list() {
+        Ok(runs) if runs.len() > 1 => format!("run {}", record.id),
+        Ok(_) | Err(_) => "it".to_owned(),
+    }
+}
+
 /// How it ended, as the rest of a sentence that begins with the task.
 pub(super) fn in_words(record: &RunRecord) -> String {
-    let Some(end) = &record.end else { return "is still running".to_owned() };
-    let status = end.status.map(|status| format!(" with status {status}")).unwrap_or_default();
-    let note = end.message.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
+    let Some(end) = &record.end else {
+        return "is still running".to_owned();
+    };
+    let status = end
+        .status
+        .map(|status| format!(" with status {status}"))
+        .unwrap_or_default();
+    let note = end
+        .message
+        .as_ref()
+        .map(|note| format!(": {note}"))
+        .unwrap_or_default();
     match end.reason {
         EndReason::Exited => format!("ended{status}{note}"),
         EndReason::Stopped => format!("was stopped{note}"),
@@ -68,7 +87,9 @@ pub(super) fn in_words(record: &RunRecord) -> String {
 
 /// The status that `avfs run` would have ended with.
 pub(super) fn status(record: &RunRecord) -> ExitStatus {
-    let Some(end) = &record.end else { return ExitStatus::TimedOut };
+    let Some(end) = &record.end else {
+        return ExitStatus::TimedOut;
+    };
     match (end.reason, end.status) {
         (EndReason::TimeLimit, _) => ExitStatus::TimedOut,
         (EndReason::Failed | EndReason::Abnormal, _) | (_, None) => ExitStatus::Refused,

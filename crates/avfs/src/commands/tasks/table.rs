@@ -4,7 +4,7 @@ use agentvfs::task_run::{EndReason, RunRecord};
 use agentvfs::{Clash, TreePath};
 use anstyle::Style;
 
-use super::{CountsBody, TaskBody, UNREADABLE};
+use super::{CountsBody, ListedTaskBody, UNREADABLE};
 use crate::listing::shown;
 use crate::printer::{CYAN, GREEN, HEADING, PrintError, Printer, RED, YELLOW};
 use crate::time::{Age, now};
@@ -15,14 +15,37 @@ const SHOWN: usize = 50;
 /// How many paths of a conflict are named.
 const NAMED: usize = 3;
 
-pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
-    let name_width = tasks.iter().map(|task| task.shown.chars().count()).max().unwrap_or(0).max(4);
+pub fn print(out: &mut Printer, tasks: &[ListedTaskBody]) -> Result<(), PrintError> {
+    let name_width = tasks
+        .iter()
+        .map(|task| task.shown.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(4);
     let changes: Vec<String> = tasks.iter().map(work).collect();
-    let change_width = changes.iter().map(String::len).max().unwrap_or(0).max("CHANGED".len());
-    let ages: Vec<String> =
-        tasks.iter().map(|task| Age { then: task.since, now: now() }.to_string()).collect();
+    let change_width = changes
+        .iter()
+        .map(String::len)
+        .max()
+        .unwrap_or(0)
+        .max("CHANGED".len());
+    let ages: Vec<String> = tasks
+        .iter()
+        .map(|task| {
+            Age {
+                then: task.since,
+                now: now(),
+            }
+            .to_string()
+        })
+        .collect();
     let conflicts: Vec<String> = tasks.iter().map(conflicts).collect();
-    let age_width = ages.iter().map(String::len).max().unwrap_or(0).max("STARTED".len());
+    let age_width = ages
+        .iter()
+        .map(String::len)
+        .max()
+        .unwrap_or(0)
+        .max("STARTED".len());
     let heading = format!(
         "{:<name_width$}  {:<10}  {:<change_width$}  CONFLICTS  {:<age_width$}  COMMAND",
         "NAME", "STATE", "CHANGED", "STARTED"
@@ -53,7 +76,7 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
     Ok(())
 }
 
-fn conflicts(task: &TaskBody) -> String {
+fn conflicts(task: &ListedTaskBody) -> String {
     match task.conflicts.as_ref().map_or(0, |conflicts| conflicts.files) {
         0 => "-".to_owned(),
         files => count(files as u64, "file"),
@@ -68,8 +91,8 @@ fn shortened(command: &str) -> String {
     }
 }
 
-/// The command, and what became of it.
-fn what_runs(task: &TaskBody) -> String {
+/// The command, and its outcome.
+fn what_runs(task: &ListedTaskBody) -> String {
     let command = match task.command.as_str() {
         "" => "-".to_owned(),
         command => shortened(command),
@@ -80,10 +103,18 @@ fn what_runs(task: &TaskBody) -> String {
     }
 }
 
-/// What a user should know of the run of a task: that it goes on without a terminal, or did not end well.
+/// A note about the run of a task: that it continues without a terminal, or did not end well.
 pub fn run_note(run: &RunRecord) -> Option<String> {
     let Some(end) = &run.end else {
-        return run.is_detached.then(|| format!("detached, started {}", Age { then: run.since, now: now() }));
+        return run.is_detached.then(|| {
+            format!(
+                "detached, started {}",
+                Age {
+                    then: run.since,
+                    now: now()
+                }
+            )
+        });
     };
     match (end.reason, end.status) {
         (EndReason::Exited, Some(0)) => run.is_detached.then(|| "ended".to_owned()),
@@ -98,16 +129,21 @@ pub fn run_note(run: &RunRecord) -> Option<String> {
 }
 
 /// The conflicts that keep a task from being applied.
-fn open_conflicts(task: &TaskBody) -> Option<String> {
+fn open_conflicts(task: &ListedTaskBody) -> Option<String> {
     let open = count(task.open_conflicts.len() as u64, "open conflict");
-    let list = format!("{open}, to be settled first: `avfs conflicts --vault {}`", task.shown);
+    let list = format!(
+        "{open}, to be settled first: `avfs conflicts --vault {}`",
+        task.vault
+    );
     (!task.open_conflicts.is_empty()).then_some(list)
 }
 
-/// What would not merge by itself, a line for each other side.
+/// Changes that would not merge automatically, a line for each other side.
 pub fn warnings(directory: &[TreePath], clashes: &[Clash]) -> Vec<String> {
     let of_directory = (!directory.is_empty()).then(|| warning("the directory", directory));
-    let of_tasks = clashes.iter().map(|clash| warning(clash.with.as_str(), &clash.paths));
+    let of_tasks = clashes
+        .iter()
+        .map(|clash| warning(clash.with.as_str(), &clash.paths));
     of_directory.into_iter().chain(of_tasks).collect()
 }
 
@@ -130,8 +166,8 @@ fn style(state: &str) -> Style {
     }
 }
 
-/// What was changed, and committed.
-fn work(task: &TaskBody) -> String {
+/// The changes and commits.
+fn work(task: &ListedTaskBody) -> String {
     match task.commits {
         0 => changes(task.changed),
         commits => format!("{}, {}", changes(task.changed), count(commits as u64, "commit")),
@@ -141,7 +177,14 @@ fn work(task: &TaskBody) -> String {
 /// As git's short statistics: `+3 ~1 -2`.
 pub fn changes(counts: CountsBody) -> String {
     let parts = [('+', counts.added), ('~', counts.modified), ('-', counts.deleted)];
-    let parts: Vec<String> =
-        parts.iter().filter(|(_, count)| *count > 0).map(|(sign, count)| format!("{sign}{count}")).collect();
-    if parts.is_empty() { "-".to_owned() } else { parts.join(" ") }
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(sign, count)| format!("{sign}{count}"))
+        .collect();
+    if parts.is_empty() {
+        "-".to_owned()
+    } else {
+        parts.join(" ")
+    }
 }

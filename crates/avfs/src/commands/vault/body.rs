@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::time::show_rfc3339;
 
 #[derive(Serialize)]
-pub struct VaultBody {
+pub struct VaultInfoBody {
     name: String,
     head: String,
     files: u64,
@@ -19,13 +19,15 @@ pub struct VaultBody {
     max_files: Option<u64>,
     conflicts: u64,
     audit_head: String,
+    /// Work that is in the journal alone.
+    unstored_bytes: u64,
     current: bool,
 }
 
-impl VaultBody {
+impl VaultInfoBody {
     /// `current` is the name of the vault that commands work on.
-    pub fn new(info: &VaultInfo, current: Option<&str>) -> VaultBody {
-        VaultBody {
+    pub fn new(info: &VaultInfo, current: Option<&str>) -> VaultInfoBody {
+        VaultInfoBody {
             name: info.name.to_string(),
             head: info.head.to_string(),
             files: info.files,
@@ -38,6 +40,7 @@ impl VaultBody {
             max_files: info.max_files,
             conflicts: info.conflicts,
             audit_head: info.audit_head.clone(),
+            unstored_bytes: info.unstored_bytes,
             current: current == Some(info.name.as_str()),
         }
     }

@@ -4,28 +4,30 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use agentvfs::git::{GitRevision, GitSource};
-use agentvfs::transfer::Report;
-use agentvfs::{Limits, Store, Vault, VaultName};
+use agentvfs::transfer::TransferReport;
+use agentvfs::{Store, Vault, VaultLimits, VaultName};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::commands::transferred::{ReportBody, tell};
-use crate::commands::vault::body::VaultBody;
+use crate::commands::vault::body::VaultInfoBody;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::progress::Progress;
 
-/// Make a new vault
+/// Create a vault
 #[derive(Debug, clap::Args)]
-#[command(after_help = "From a commit come the files as git has them: no filter is applied (line ends,
-large-file storage), a submodule is an empty directory, and all times are that
-of the commit.
+#[command(
+    after_help = "Files from a commit are exactly as git stores them: no filters (line endings, large file
+storage) are applied, submodules are empty directories, and all times are the time of
+the commit.
 
 Examples:
   avfs vault create web
   avfs vault create web --from ~/src/web --use
-  avfs vault create release --from-git ~/src/web@v1.2")]
-pub struct CreateArgs {
+  avfs vault create release --from-git ~/src/web@v1.2"
+)]
+pub struct VaultCreateArgs {
     /// Name of the vault: letters, digits, '-', '_' and '.'
     name: String,
 
@@ -33,11 +35,11 @@ pub struct CreateArgs {
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     from: Option<PathBuf>,
 
-    /// Fill it with the files of a commit; REV is HEAD if not given
+    /// Fill it with the files of a git commit [default REV: HEAD]
     #[arg(long, value_name = "REPO[@REV]", value_hint = clap::ValueHint::DirPath, conflicts_with = "from")]
     from_git: Option<OsString>,
 
-    /// Choose it for the commands that follow
+    /// Make it the vault that commands work on
     #[arg(long = "use")]
     choose: bool,
 }
@@ -45,7 +47,7 @@ pub struct CreateArgs {
 #[derive(Serialize)]
 struct CreateBody {
     #[serde(flatten)]
-    vault: VaultBody,
+    vault: VaultInfoBody,
     /// Of `--from` and `--from-git`.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<ReportBody>,
@@ -54,25 +56,35 @@ struct CreateBody {
     commit: Option<String>,
 }
 
-/// A new vault, what was put into it, and the commit that it is from.
-type Made = (Vault, Option<Report>, Option<String>);
+/// A new vault, the report of its initial contents, and the commit from which it was made.
+type Made = (Vault, Option<TransferReport>, Option<String>);
 
-pub fn run(context: &mut Context<'_>, args: &CreateArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &VaultCreateArgs) -> Result<ExitStatus> {
     let name = VaultName::new(&args.name)?;
     let store = context.store()?;
     let quota = context.settings.quota();
-    let limits = Limits { bytes: quota.bytes, files: quota.files };
+    let limits = VaultLimits {
+        bytes: quota.bytes,
+        files: quota.files,
+    };
     let (vault, report, commit) = make(context, &store, &name, limits, args)?;
     if args.choose {
         store.use_vault(name.as_str())?;
     }
     if context.out.is_json() {
         let current = context.chosen_vault(&store)?;
-        let vault = VaultBody::new(&vault.info()?, current.as_deref());
+        let vault = VaultInfoBody::new(&vault.info()?, current.as_deref());
         let report = report.as_ref().map(ReportBody::from);
-        context.out.object("vault-create", &CreateBody { vault, report, commit })?;
+        context.out.object(
+            "vault-create",
+            &CreateBody {
+                vault,
+                report,
+                commit,
+            },
+        )?;
     }
-    context.out.talk(format_args!("made vault '{name}'"));
+    context.out.talk(format_args!("created vault '{name}'"));
     if let Some(report) = &report {
         tell(context.out, "imported", report);
     }
@@ -83,8 +95,8 @@ fn make(
     context: &mut Context<'_>,
     store: &Store,
     name: &VaultName,
-    limits: Limits,
-    args: &CreateArgs,
+    limits: VaultLimits,
+    args: &VaultCreateArgs,
 ) -> Result<Made> {
     if let Some(from) = &args.from {
         let progress = Progress::start(context.out, "import", None);

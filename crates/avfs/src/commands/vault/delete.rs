@@ -1,30 +1,35 @@
-//! `avfs vault delete`: remove a vault, with care for what still needs it.
+//! `avfs vault delete`: removes a vault, unless something still needs it.
 
+use agentvfs::ErrorCode;
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::confirm::confirm;
 use crate::context::Context;
-use crate::escape::printable;
+use crate::escape::{printable, printable_path};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::rule_args::quoted;
 
 /// Delete a vault with its checkpoints and history
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Refused while unmerged forks or a running process need the vault.
+#[command(
+    after_help = "Refused while unmerged forks or a running process need the vault.
 
 Examples:
   avfs vault delete web-fix
   avfs vault delete web-fix --yes
-  avfs vault delete web --force web       although forks of it are not merged")]
-pub struct DeleteArgs {
+  avfs vault delete web --force web       even if it has unmerged forks"
+)]
+pub struct VaultDeleteArgs {
+    /// The vault to delete
     name: String,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 
-    /// Delete it although something still needs it; repeat the vault's name
+    /// Delete it even if something still needs it; repeat the vault's name
     #[arg(long, value_name = "NAME")]
     force: Option<String>,
 }
@@ -34,7 +39,7 @@ struct DeleteBody<'a> {
     name: &'a str,
 }
 
-pub fn run(context: &mut Context<'_>, args: &DeleteArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &VaultDeleteArgs) -> Result<ExitStatus> {
     let name = args.name.as_str();
     if let Some(repeated) = args.force.as_deref().filter(|repeated| *repeated != name) {
         let (repeated, name) = (printable(repeated.as_bytes()), printable(name.as_bytes()));
@@ -46,7 +51,17 @@ pub fn run(context: &mut Context<'_>, args: &DeleteArgs) -> Result<ExitStatus> {
     if !confirm(context.out, question, args.yes || args.force.is_some())? {
         return Ok(ExitStatus::No);
     }
-    vault.delete(args.force.is_some())?;
+    let mounted = vault.mounts().list()?.into_iter().next();
+    vault
+        .delete(args.force.is_some())
+        .map_err(|error| match mounted {
+            Some(mount) if error.code() == ErrorCode::VaultBusy => {
+                let dir = quoted(&printable_path(&mount.dir));
+                let hint = format!("it is mounted: `avfs unmount {dir}` first");
+                Failure::of(&error.into()).hint(Some(hint)).into()
+            }
+            _ => anyhow::Error::from(error),
+        })?;
     if context.out.is_json() {
         context.out.object("vault-delete", &DeleteBody { name })?;
     }

@@ -21,10 +21,11 @@ use crate::versions::count;
 #[command(after_help = "Examples:
   avfs vault export web web.avfs
   avfs vault export web - | ssh host avfs vault import -")]
-pub struct ExportArgs {
+pub struct VaultExportArgs {
+    /// The vault to export
     name: String,
 
-    /// File to write; '-' is standard output
+    /// The file to write; '-' is standard output
     #[arg(value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
 
@@ -34,7 +35,7 @@ pub struct ExportArgs {
 }
 
 #[derive(Serialize)]
-struct ExportBody<'a> {
+struct VaultExportBody<'a> {
     vault: &'a str,
     #[serde(flatten)]
     target: TargetField,
@@ -43,7 +44,7 @@ struct ExportBody<'a> {
     snapshots: u64,
 }
 
-pub fn run(context: &mut Context<'_>, args: &ExportArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &VaultExportArgs) -> Result<ExitStatus> {
     let vault = context.vault_named(&args.name)?;
     if args.file == Path::new("-") {
         check_stream(context)?;
@@ -51,22 +52,44 @@ pub fn run(context: &mut Context<'_>, args: &ExportArgs) -> Result<ExitStatus> {
         return Ok(ExitStatus::Success);
     }
     let progress = Progress::spin(context.out, "export");
-    // It holds everything that was ever in the vault: nobody else may read it.
+    // It holds everything that was ever in the vault: other users must not read it.
     let carried = write_whole(&args.file, OWNER, args.force, |out| {
-        Ok(vault.export_bundle(out, &printable_path(&args.file), &mut |carried| {
-            progress.say(|| format!("{}, {}", count(carried.objects, "object"), HumanSize(carried.bytes)));
-        })?)
+        Ok(
+            vault.export_bundle(out, &printable_path(&args.file), &mut |carried| {
+                progress.say(|| {
+                    format!(
+                        "{}, {}",
+                        count(carried.objects, "object"),
+                        HumanSize(carried.bytes)
+                    )
+                });
+            })?,
+        )
     })?;
     drop(progress);
-    let Carried { objects, bytes, snapshots } = carried;
+    let Carried {
+        objects,
+        bytes,
+        snapshots,
+    } = carried;
     if context.out.is_json() {
         let target = TargetField::new(args.file.as_os_str().as_encoded_bytes());
-        context
-            .out
-            .object("vault-export", &ExportBody { vault: &args.name, target, objects, bytes, snapshots })?;
+        context.out.object(
+            "vault-export",
+            &VaultExportBody {
+                vault: &args.name,
+                target,
+                objects,
+                bytes,
+                snapshots,
+            },
+        )?;
     } else {
         let (objects, bytes) = (count(objects, "object"), HumanSize(bytes));
-        context.out.talk(format_args!("wrote {objects}, {bytes}, {}", count(snapshots, "snapshot")));
+        context.out.talk(format_args!(
+            "wrote {objects}, {bytes}, {}",
+            count(snapshots, "snapshot")
+        ));
     }
     Ok(ExitStatus::Success)
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::size::HumanSize;
 use crate::versions::count;
@@ -20,8 +21,8 @@ use crate::versions::count;
 #[command(after_help = "Examples:
   avfs vault import web.avfs
   avfs vault import web.avfs --name web-copy")]
-pub struct ImportArgs {
-    /// File to read; '-' is standard input
+pub struct VaultImportArgs {
+    /// The file to read; '-' is standard input
     #[arg(value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
 
@@ -31,37 +32,55 @@ pub struct ImportArgs {
 }
 
 #[derive(Serialize)]
-struct ImportBody<'a> {
+struct VaultImportBody<'a> {
     vault: &'a str,
     objects: u64,
     bytes: u64,
     snapshots: u64,
 }
 
-pub fn run(context: &mut Context<'_>, args: &ImportArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &VaultImportArgs) -> Result<ExitStatus> {
     let name = args.name.as_deref().map(VaultName::new).transpose()?;
     let store = context.store()?;
-    let (mut input, shown): (Box<dyn Read>, String) = match args.file == Path::new("-") {
-        true => (Box::new(io::stdin().lock()), "standard input".to_owned()),
-        false => {
-            let shown = printable_path(&args.file);
-            let file = File::open(&args.file).with_context(|| format!("opening {shown}"))?;
-            (Box::new(BufReader::with_capacity(1 << 20, file)), shown)
-        }
+    let (mut input, shown): (Box<dyn Read>, String) = if args.file == Path::new("-") {
+        (Box::new(io::stdin().lock()), "standard input".to_owned())
+    } else {
+        let shown = printable_path(&args.file);
+        let file = File::open(&args.file).with_context(|| format!("opening {shown}"))?;
+        (Box::new(BufReader::with_capacity(1 << 20, file)), shown)
     };
     let progress = Progress::spin(context.out, "import");
-    let (vault, carried) = store.import_bundle(&mut input, &shown, name.as_ref(), &mut |carried| {
-        progress.say(|| format!("{}, {}", count(carried.objects, "object"), HumanSize(carried.bytes)));
-    })?;
+    let imported = store.import_bundle(&mut input, &shown, name.as_ref(), &mut |carried| {
+        progress.say(|| {
+            format!(
+                "{}, {}",
+                count(carried.objects, "object"),
+                HumanSize(carried.bytes)
+            )
+        });
+    });
+    let hint = "`--name NAME` gives it another name";
+    let (vault, carried) = imported.map_err(|error| Failure::hinted(error.into(), "vault-exists", hint))?;
     drop(progress);
     let name = vault.name()?;
     if context.out.is_json() {
-        let Carried { objects, bytes, snapshots } = carried;
-        let body = ImportBody { vault: name.as_str(), objects, bytes, snapshots };
+        let Carried {
+            objects,
+            bytes,
+            snapshots,
+        } = carried;
+        let body = VaultImportBody {
+            vault: name.as_str(),
+            objects,
+            bytes,
+            snapshots,
+        };
         context.out.object("vault-import", &body)?;
     } else {
         let (objects, bytes) = (count(carried.objects, "object"), HumanSize(carried.bytes));
-        context.out.talk(format_args!("vault '{name}': read {objects}, {bytes}"));
+        context
+            .out
+            .talk(format_args!("vault '{name}': read {objects}, {bytes}"));
     }
     Ok(ExitStatus::Success)
 }

@@ -2,24 +2,25 @@
 
 use anyhow::Result;
 
-use crate::commands::checkpoint::{SaveArgs, save};
+use crate::commands::checkpoint::{CheckpointSaveArgs, save};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// Keep the present state of a workspace
+/// Save the current state of a workspace as a checkpoint
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs workspace checkpoint try
   avfs workspace checkpoint try works -m 'all tests pass'")]
-pub struct CheckpointArgs {
+pub struct WorkspaceCheckpointArgs {
+    /// The workspace
     #[arg(value_name = "NAME")]
     workspace: String,
 
     #[command(flatten)]
-    checkpoint: SaveArgs,
+    checkpoint: CheckpointSaveArgs,
 }
 
-pub fn run(context: &mut Context<'_>, args: &CheckpointArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &WorkspaceCheckpointArgs) -> Result<ExitStatus> {
     let task = context.task(Some(&args.workspace))?;
     save(context, task.vault(), &args.checkpoint)
 }

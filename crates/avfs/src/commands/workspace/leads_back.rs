@@ -1,4 +1,4 @@
-//! What in a project names the project by its absolute path, so that a copy of it elsewhere leads back into it.
+//! Files in a project that contain its absolute path, so that a copy of it elsewhere leads back into it.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -6,8 +6,8 @@ use std::fmt;
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
-/// How many entries are looked at, and how deep below the top. It is a look at what projects have near their top, and never
-/// at all of their files.
+/// How many entries are examined, and how deep below the top. Only the usual files near the top of projects
+/// are read, never all.
 const ENTRIES: usize = 4_000;
 const DEPTH: usize = 3;
 
@@ -16,8 +16,14 @@ const PASSED_OVER: &[&str] = &[".git", "node_modules", "target"];
 
 /// Files by which a directory is known to name its own place.
 const SIGNS: &[(&str, &str)] = &[
-    ("pyvenv.cfg", "a Python environment, whose programs name their own place"),
-    ("CMakeCache.txt", "a build directory of CMake, which names its own place"),
+    (
+        "pyvenv.cfg",
+        "a Python environment, whose programs name their own place",
+    ),
+    (
+        "CMakeCache.txt",
+        "a build directory of CMake, which names its own place",
+    ),
     ("build.ninja", "a build directory, which names its own place"),
     ("config.status", "a build directory, which names its own place"),
 ];
@@ -36,7 +42,11 @@ impl LeadsBack {
     pub fn find(root: &Path) -> Option<LeadsBack> {
         let found = |path: &Path, what| {
             let path = path.strip_prefix(root).unwrap_or(path).to_owned();
-            LeadsBack { root: root.to_owned(), path, what }
+            LeadsBack {
+                root: root.to_owned(),
+                path,
+                what,
+            }
         };
         if let Some(what) = sign(root) {
             return Some(found(root, what));
@@ -63,7 +73,10 @@ impl LeadsBack {
 }
 
 fn sign(directory: &Path) -> Option<&'static str> {
-    SIGNS.iter().find(|(sign, _)| directory.join(sign).exists()).map(|(_, what)| *what)
+    SIGNS
+        .iter()
+        .find(|(sign, _)| directory.join(sign).exists())
+        .map(|(_, what)| *what)
 }
 
 fn is_link_into(root: &Path, entry: &DirEntry) -> bool {
@@ -79,8 +92,17 @@ fn is_looked_into(entry: &DirEntry) -> bool {
 impl fmt::Display for LeadsBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let printable = |path: &Path| crate::escape::printable_os(path.as_os_str()).to_string();
-        let path = if self.path.as_os_str().is_empty() { "the project" } else { &printable(&self.path) };
-        write!(f, "a copy elsewhere would lead back into {}: {path} is {}", printable(&self.root), self.what)
+        let path = if self.path.as_os_str().is_empty() {
+            "the project"
+        } else {
+            &printable(&self.path)
+        };
+        write!(
+            f,
+            "a copy elsewhere would lead back into {}: {path} is {}",
+            printable(&self.root),
+            self.what
+        )
     }
 }
 
@@ -109,13 +131,19 @@ mod tests {
             fs::write(root.join("backend/.venv/pyvenv.cfg"), "home = /usr/bin\n").unwrap();
         };
         check(venv, Some("backend/.venv"));
-        check(|root| symlink(root.join("src"), root.join("current")).unwrap(), Some("current"));
+        check(
+            |root| symlink(root.join("src"), root.join("current")).unwrap(),
+            Some("current"),
+        );
     }
 
     #[test]
     fn what_leads_nowhere_or_elsewhere_is_not() {
         check(|root| symlink("src", root.join("current")).unwrap(), None);
-        check(|root| symlink("/usr/bin/python3", root.join("python")).unwrap(), None);
+        check(
+            |root| symlink("/usr/bin/python3", root.join("python")).unwrap(),
+            None,
+        );
         let packages = |root: &Path| {
             fs::create_dir_all(root.join("node_modules/a")).unwrap();
             fs::write(root.join("node_modules/a/CMakeCache.txt"), "").unwrap();

@@ -1,4 +1,4 @@
-//! `avfs workspace rollback`: a workspace as it was.
+//! `avfs workspace rollback`: restores an earlier state of a workspace.
 
 use anyhow::Result;
 
@@ -6,18 +6,22 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::versions::{last_landmark, report_restored};
 
-/// Take a workspace back to a checkpoint, or to its beginning
+/// Restore a workspace to a checkpoint, or to its beginning
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Without a checkpoint it is the last one, or the beginning if there is none.
-`avfs undo --vault NAME` takes a rollback back.
+#[command(
+    after_help = "Without CHECKPOINT, restores the last one, or the beginning if there is none.
+`avfs undo --vault NAME` undoes a rollback.
 
 Examples:
   avfs workspace rollback try
-  avfs workspace rollback try works")]
+  avfs workspace rollback try works"
+)]
 pub struct RollbackArgs {
+    /// The workspace
     #[arg(value_name = "NAME")]
     workspace: String,
 
+    /// The checkpoint to restore
     checkpoint: Option<String>,
 }
 

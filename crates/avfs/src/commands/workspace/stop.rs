@@ -1,5 +1,6 @@
-//! `avfs workspace stop`: take the directory away, and keep the work.
+//! `avfs workspace stop`: removes the mount, and keeps the work.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agentvfs::Task;
@@ -14,30 +15,25 @@ use crate::exit::ExitStatus;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs workspace stop try
-  avfs workspace stop try --force           although programs use it")]
-pub struct StopArgs {
-    /// The workspace [default: the only one of this project]
+  avfs workspace stop try --force           even while programs use it")]
+pub struct WorkspaceStopArgs {
+    /// The workspace [default: the one that commands work on here]
     name: Option<String>,
 
-    /// Take the directory away even from programs that use it
+    /// Unmount even while programs use the directory
     #[arg(long, short)]
     force: bool,
 }
 
-/// How long the process that served a workspace may take to store what is left.
+/// How long the process that served a workspace may take to store the remaining changes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub fn run(context: &mut Context<'_>, args: &StopArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, args: &WorkspaceStopArgs) -> Result<ExitStatus> {
     let task = context.task(args.name.as_deref())?;
     let mounted = mounted_at(&task)?;
     if let Some(dir) = &mounted {
         unmount::end(task.vault(), dir, args.force)?;
-        await_rest(&task)?;
-        if *dir == default_place(context.home()?, &task) {
-            // We made it; if something is in it, it is not ours to remove.
-            let _ = std::fs::remove_dir(dir);
-            let _ = dir.parent().map(std::fs::remove_dir);
-        }
+        remove_place(context, &task, dir)?;
     }
     if context.out.is_json() {
         context.out.object("workspace", &WorkspaceBody::of(&task)?)?;
@@ -45,13 +41,26 @@ pub fn run(context: &mut Context<'_>, args: &StopArgs) -> Result<ExitStatus> {
     }
     let name = context.here()?.name_of(&task);
     match mounted {
-        Some(_) => context.out.talk(format_args!("stopped; `avfs diff {name}`, then `avfs apply {name}`")),
+        Some(_) => context.out.talk(format_args!(
+            "stopped; `avfs diff {name}`, then `avfs apply {name}`"
+        )),
         None => context.out.talk(format_args!("'{name}' was not running")),
     }
     Ok(ExitStatus::Success)
 }
 
-/// Waits until nobody has the task open any more, so that whoever looks next finds it as it was left. Others may go on in it.
+/// Takes away the directory that a task was mounted at, if it was made for that.
+pub fn remove_place(context: &Context<'_>, task: &Task, dir: &Path) -> Result<()> {
+    await_rest(task)?;
+    if dir == default_place(context.home()?, task) {
+        // We made it; if something is in it, it is not ours to remove.
+        let _ = std::fs::remove_dir(dir);
+        let _ = dir.parent().map(std::fs::remove_dir);
+    }
+    Ok(())
+}
+
+/// Waits until no process has the task open, so that the next command finds its final state. Other programs may continue in it.
 fn await_rest(task: &Task) -> Result<()> {
     let start = Instant::now();
     while task.is_running()? && start.elapsed() < PATIENCE {

@@ -1,5 +1,6 @@
-//! A store with a vault, somebody who runs commands in it, and somebody who answers.
+//! A store with a vault, a user who runs commands in it, and a user who answers.
 
+use avfs_testkit::TestEnv;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -8,14 +9,14 @@ use serde_json::Value;
 
 use crate::schema::assert_envelope;
 
-/// Asks under the built-in policy, says that it ran, and ends well without a network.
+/// Needs approval under the built-in policy, records that it ran, and succeeds without a network.
 pub const ASKS: &str = "echo ran >> runs.txt; curl -s https://example.invalid || true";
 
 pub struct Asker {
     root: tempfile::TempDir,
 }
 
-/// What a run came to.
+/// The result of a run.
 pub struct Answer {
     pub status: i32,
     pub envelope: Value,
@@ -29,7 +30,10 @@ impl Answer {
             panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
         });
         assert_envelope(&envelope);
-        Answer { status: output.status.code().unwrap(), envelope }
+        Answer {
+            status: output.status.code().unwrap(),
+            envelope,
+        }
     }
 
     #[track_caller]
@@ -62,7 +66,9 @@ impl Drop for Asker {
 
 impl Asker {
     pub fn new() -> Asker {
-        let asker = Asker { root: tempfile::tempdir().unwrap() };
+        let asker = Asker {
+            root: tempfile::tempdir().unwrap(),
+        };
         asker.good(&["vault", "create", "web", "--use"]);
         asker.good(&["write", "-p", "src/a.txt", "a"]);
         asker
@@ -83,8 +89,11 @@ impl Asker {
 
     pub fn avfs(&self, words: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("avfs"));
-        command.env_clear().env("HOME", self.root.path()).env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");
-        command.env("AVFS_HOME", self.store()).env("AVFS_ACTOR", "boss").args(words);
+        let environment = TestEnv::of_home(self.root.path())
+            .with_programs()
+            .with_store(self.store())
+            .with("AVFS_ACTOR", "boss");
+        command.env_clear().envs(&environment).args(words);
         command.stdin(Stdio::null());
         command
     }
@@ -102,13 +111,16 @@ impl Asker {
         serde_json::from_str(&self.good(&[words, &["--json"]].concat())).unwrap()
     }
 
-    /// The status and code of what must fail.
+    /// The status and code of a command that must fail.
     #[track_caller]
     pub fn bad(&self, words: &[&str]) -> (i32, String) {
         let output = self.avfs(&[&["--json"], words].concat()).output().unwrap();
         let object: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(object["kind"], "error", "{object}");
-        (output.status.code().unwrap(), object["error"]["code"].as_str().unwrap().to_owned())
+        (
+            output.status.code().unwrap(),
+            object["error"]["code"].as_str().unwrap().to_owned(),
+        )
     }
 
     /// `avfs exec --json` with these words.
@@ -139,13 +151,21 @@ impl Asker {
     #[track_caller]
     pub fn asks(&self, words: &[&str]) -> String {
         let answer = self.exec(words);
-        assert_eq!((answer.status, answer.code()), (121, "approval_required"), "{}", answer.envelope);
+        assert_eq!(
+            (answer.status, answer.code()),
+            (121, "approval_required"),
+            "{}",
+            answer.envelope
+        );
         answer.approval()
     }
 
     #[track_caller]
     pub fn state(&self, id: &str) -> String {
-        self.object(&["approvals", "show", id])["state"].as_str().unwrap().to_owned()
+        self.object(&["approvals", "show", id])["state"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// How often [`ASKS`] ran.
@@ -157,9 +177,13 @@ impl Asker {
     /// The entries of the audit log about approvals: action and detail.
     pub fn audit(&self) -> Vec<(String, String)> {
         let text = self.good(&["audit"]);
-        let entries = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let entries = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
         let field = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
         let entries = entries.map(|entry| (field(&entry, "action"), field(&entry, "detail")));
-        entries.filter(|(action, _)| action.starts_with("approval")).collect()
+        entries
+            .filter(|(action, _)| action.starts_with("approval"))
+            .collect()
     }
 }

@@ -1,16 +1,26 @@
-//! What a session gives its commands beside a shell: a door to its own vault, and a bill for each of them.
+//! What a session provides to its commands beside a shell: a door to its own vault, and resource usage for
+//! each of them.
 
 use super::ground::Session;
+use crate::sandbox::Sandbox;
 
 #[test]
-fn a_session_can_take_its_own_mistake_back() {
+fn session_can_undo_its_own_mistake() {
     let session = Session::start("");
     session.envelope("echo good > file");
     let saved = session.envelope("avfs checkpoint save good && echo bad > file && avfs diff good");
     let told = saved["result"]["stdout"].as_str().unwrap();
-    assert!(saved["result"]["exit_code"] == 0 && told.contains("file"), "{saved}");
+    assert!(
+        saved["result"]["exit_code"] == 0 && told.contains("file"),
+        "{saved}"
+    );
     assert!(session.home.good("checkpoint list").contains("good"));
-    assert_eq!(session.line("avfs checkpoint restore good >/dev/null; cat file").stdout, b"good\n");
+    assert_eq!(
+        session
+            .line("avfs checkpoint restore good >/dev/null; cat file")
+            .stdout,
+        b"good\n"
+    );
     assert_eq!(session.home.good("cat file"), "good\n");
 }
 
@@ -18,13 +28,28 @@ fn a_session_can_take_its_own_mistake_back() {
 fn the_door_of_a_session_leads_to_nothing_else() {
     let session = Session::start("");
     session.home.good("vault create other");
-    for asked in ["approvals list", "policy check -- ls", "vault list", "ls --vault other", "session list"] {
+    for asked in [
+        "approvals list",
+        "policy check -- ls",
+        "vault list",
+        "ls --vault other",
+        "session list",
+    ] {
         let refused = session.line(&format!("avfs {asked}"));
-        assert_eq!(refused.status.code(), Some(9), "{asked}: {}", String::from_utf8_lossy(&refused.stderr));
+        assert_eq!(
+            refused.status.code(),
+            Some(9),
+            "{asked}: {}",
+            String::from_utf8_lossy(&refused.stderr)
+        );
     }
     session.stop();
     let sessions = session.home.store().join("sessions");
-    assert_eq!(std::fs::read_dir(sessions).unwrap().count(), 0, "the door is gone with its session");
+    assert_eq!(
+        std::fs::read_dir(sessions).unwrap().count(),
+        0,
+        "the door is gone with its session"
+    );
 }
 
 #[test]
@@ -35,7 +60,7 @@ fn each_command_of_a_session_is_told_what_it_used() {
     let small = usage("true");
     usage("head -c 60M /dev/urandom >file");
     let after = usage("true");
-    // Where nothing counts, nothing is told.
+    // Without counters, no usage is reported.
     if large["limits_by"] == "rlimits" {
         return;
     }
@@ -45,7 +70,10 @@ fn each_command_of_a_session_is_told_what_it_used() {
         let used = number(small, "max_memory_bytes");
         assert!(used < 20 << 20, "{small}");
     }
-    assert!(number(&large, "cpu_ms") > number(&small, "cpu_ms"), "{large} {small}");
+    assert!(
+        number(&large, "cpu_ms") > number(&small, "cpu_ms"),
+        "{large} {small}"
+    );
     assert_eq!(large["limits_hit"], serde_json::json!([]), "{large}");
 }
 
@@ -61,7 +89,7 @@ fn a_session_outlives_a_command_that_runs_out_of_memory() {
         (&137.into(), &serde_json::json!(["memory"])),
         "{one}"
     );
-    // Each of them is smaller than what watches over the session.
+    // Each of them is smaller than the supervisor of the session.
     let hold = "import time; x = bytearray(b\"x\") * (2 << 20); time.sleep(100000)";
     let line =
         format!("for i in {{1..20}}; do python3 -c '{hold}' & done; wait -n; echo $?; kill -9 $(jobs -p)");
@@ -77,7 +105,32 @@ fn a_session_outlives_a_command_that_runs_out_of_memory() {
 #[test]
 fn a_session_under_landlock_is_refused_with_the_reason() {
     let session = Session::start("");
-    let refused = session.home.avfs().args(["session", "start", "--isolation", "landlock"]).output().unwrap();
+    let refused = session
+        .home
+        .avfs()
+        .args(["session", "start", "--isolation", "landlock"])
+        .output()
+        .unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("a session needs namespaces"));
+}
+
+#[test]
+fn the_door_of_a_session_that_cannot_write_changes_nothing() {
+    let home = Sandbox::new();
+    home.good("vault create web --use");
+    home.good("write f old");
+    home.good("checkpoint save c0");
+    home.good("write f new");
+    let session = Session::start_in(home, "--preset read-only");
+    for line in [
+        "avfs checkout c0 f",
+        "avfs checkpoint restore c0",
+        "avfs checkpoint save mine",
+    ] {
+        assert_eq!(session.line(line).status.code(), Some(9), "{line}");
+    }
+    assert_eq!(session.line("avfs diff c0").status.code(), Some(0));
+    assert_eq!(session.home.good("cat f"), "new\n");
+    assert!(!session.home.good("checkpoint list").contains("mine"));
 }

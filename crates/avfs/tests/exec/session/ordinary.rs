@@ -1,5 +1,6 @@
 //! A session that an ordinary user starts: root does so in the place of one.
 
+use avfs_testkit::TestEnv;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::process::{Command, Output};
@@ -29,7 +30,10 @@ impl OpenDevice {
 
 impl Drop for OpenDevice {
     fn drop(&mut self) {
-        drop(fs::set_permissions(DEVICE, Permissions::from_mode(self.mode & 0o7777)));
+        drop(fs::set_permissions(
+            DEVICE,
+            Permissions::from_mode(self.mode & 0o7777),
+        ));
     }
 }
 
@@ -43,7 +47,10 @@ impl User {
         let home = tempfile::tempdir().unwrap();
         fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), home.path().join("avfs")).unwrap();
         chown(home.path(), Some(UID), Some(UID)).unwrap();
-        User { home, _device: OpenDevice::new() }
+        User {
+            home,
+            _device: OpenDevice::new(),
+        }
     }
 
     fn run(&self, words: &[&str]) -> Output {
@@ -52,14 +59,22 @@ impl User {
         setpriv
             .args(["--reuid", &uid, "--regid", &uid, "--clear-groups", "--"])
             .arg(self.home.path().join("avfs"));
-        setpriv.args(words).current_dir(self.home.path()).env_clear().env("HOME", self.home.path());
-        setpriv.env("PATH", "/usr/bin:/bin").output().unwrap()
+        setpriv
+            .args(words)
+            .current_dir(self.home.path())
+            .env_clear()
+            .envs(&TestEnv::of_home(self.home.path()).with_programs());
+        setpriv.output().unwrap()
     }
 
     #[track_caller]
     fn good(&self, words: &[&str]) -> String {
         let output = self.run(words);
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{words:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 }
@@ -77,16 +92,37 @@ fn an_ordinary_user_has_sessions_that_do_the_same() {
     let id = user.good(&["session", "start"]);
     let line = |line: &str| user.run(&["session", "exec", id.trim(), "-c", line]);
     assert_eq!(
-        line("mkdir a; cd a; x=1; f() { echo f$x; }; echo out; echo err >&2; (exit 7)").status.code(),
+        line("mkdir a; cd a; x=1; f() { echo f$x; }; echo out; echo err >&2; (exit 7)")
+            .status
+            .code(),
         Some(7)
     );
-    assert_eq!(line("id -un; pwd; f; echo $?; echo text > file").stdout, b"agent\n/workspace/a\nf1\n0\n");
+    assert_eq!(
+        line("id -un; pwd; f; echo $?; echo text > file").stdout,
+        b"agent\n/workspace/a\nf1\n0\n"
+    );
     assert_eq!(user.good(&["cat", "a/file"]), "text\n");
-    let late = user.run(&["session", "exec", id.trim(), "--timeout", "200", "-c", "sleep 1000; echo never"]);
+    let late = user.run(&[
+        "session",
+        "exec",
+        id.trim(),
+        "--timeout",
+        "200",
+        "-c",
+        "sleep 1000; echo never",
+    ]);
     assert_eq!((late.status.code(), late.stdout), (Some(124), Vec::new()));
-    assert_eq!(line("while read x; do :; done; echo $PWD").stdout, b"/workspace/a\n");
+    assert_eq!(
+        line("while read x; do :; done; echo $PWD").stdout,
+        b"/workspace/a\n"
+    );
     assert_eq!(line("exec >&-; echo lost").status.code(), Some(1));
     assert_eq!(line("sleep 1000 & echo bg").stdout, b"bg\n");
     assert_eq!(line("exit 9").status.code(), Some(9));
-    assert_eq!(user.run(&["session", "exec", id.trim(), "-c", "true"]).status.code(), Some(3));
+    assert_eq!(
+        user.run(&["session", "exec", id.trim(), "-c", "true"])
+            .status
+            .code(),
+        Some(3)
+    );
 }

@@ -32,15 +32,28 @@ fn fill(dir: &Path) {
     set_mtime(dir.join("old"), long_ago());
 }
 
-/// What differs after `change` on the second of two equal directories.
+/// The differences after `change` on the second of two equal directories.
 fn after(change: impl FnOnce(&Path)) -> Vec<String> {
     let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let from = SystemTime::now();
     places.iter().for_each(|place| fill(place.path()));
     change(places[1].path());
-    let span = Span { from, to: SystemTime::now() };
-    let [one, two] = places.each_ref().map(|place| Side { dir: place.path().to_owned(), span });
-    differences(&one, &two, &Freedom { left_out: &["sub/free"], own_bytes: &["index"] })
+    let span = Span {
+        from,
+        to: SystemTime::now(),
+    };
+    let [one, two] = places.each_ref().map(|place| Side {
+        dir: place.path().to_owned(),
+        span,
+    });
+    differences(
+        &one,
+        &two,
+        &Freedom {
+            left_out: &["sub/free"],
+            own_bytes: &["index"],
+        },
+    )
 }
 
 #[track_caller]
@@ -59,8 +72,14 @@ fn equal_directories_do_not_differ() {
 
 #[test]
 fn a_name_too_much_or_too_few_is_a_difference() {
-    check(|dir| fs::write(dir.join("sub/new"), b"").unwrap(), &["sub/new: not in the control"]);
-    check(|dir| fs::remove_file(dir.join("link")).unwrap(), &["link: only in the control"]);
+    check(
+        |dir| fs::write(dir.join("sub/new"), b"").unwrap(),
+        &["sub/new: not in the control"],
+    );
+    check(
+        |dir| fs::remove_file(dir.join("link")).unwrap(),
+        &["link: only in the control"],
+    );
 }
 
 #[test]
@@ -69,12 +88,22 @@ fn another_kind_is_a_difference() {
         fs::remove_file(dir.join("link")).unwrap();
         fs::write(dir.join("link"), b"file").unwrap();
     };
-    check(change, &["link: kind symlink / file", "link: mode 0777 / ", "link: device and target"]);
+    check(
+        change,
+        &[
+            "link: kind symlink / file",
+            "link: mode 0777 / ",
+            "link: device and target",
+        ],
+    );
 }
 
 #[test]
 fn other_bytes_are_a_difference() {
-    check(|dir| fs::write(dir.join("file"), b"bites").unwrap(), &["file: bytes 0x79 at 1 / 0x69"]);
+    check(
+        |dir| fs::write(dir.join("file"), b"bites").unwrap(),
+        &["file: bytes 0x79 at 1 / 0x69"],
+    );
     let longer = ["file: size Some(5) / Some(6)", "file: bytes 5 / 6"];
     check(|dir| fs::write(dir.join("file"), b"bytes!").unwrap(), &longer);
 }
@@ -98,14 +127,24 @@ fn a_link_too_much_or_elsewhere_is_a_difference() {
     let more = |dir: &Path| {
         fs::hard_link(dir.join("file"), dir.join("sub/also")).unwrap();
     };
-    check(more, &["sub/also: not in the control", "file: links Some(1) / Some(2)"]);
+    check(
+        more,
+        &["sub/also: not in the control", "file: links Some(1) / Some(2)"],
+    );
     let crossed = |dir: &Path| {
         for (name, target) in [("second", "third"), ("fourth", "first")] {
             fs::remove_file(dir.join(name)).unwrap();
             fs::hard_link(dir.join(target), dir.join(name)).unwrap();
         }
     };
-    check(crossed, &["fourth: one file with \"fourth\" / \"first\"", "second: one file", "third: one file"]);
+    check(
+        crossed,
+        &[
+            "fourth: one file with \"fourth\" / \"first\"",
+            "second: one file",
+            "third: one file",
+        ],
+    );
 }
 
 #[test]
@@ -114,7 +153,10 @@ fn another_target_is_a_difference() {
         fs::remove_file(dir.join("link")).unwrap();
         symlink("elif", dir.join("link")).unwrap();
     };
-    check(change, &["link: device and target 0 Some(\"file\") / 0 Some(\"elif\")"]);
+    check(
+        change,
+        &["link: device and target 0 Some(\"file\") / 0 Some(\"elif\")"],
+    );
 }
 
 #[test]
@@ -131,15 +173,30 @@ fn another_attribute_is_a_difference() {
 #[test]
 fn a_time_that_was_set_must_be_exact_and_any_other_within_the_run() {
     let nanosecond = Duration::from_nanos(1);
-    check(|dir| set_mtime(dir.join("old"), long_ago() + nanosecond), &["old: mtime 1234567890.123456789 / "]);
-    check(|dir| set_mtime(dir.join("old"), SystemTime::now()), &["old: mtime 1234567890.123456789 / "]);
-    check(|dir| set_mtime(dir.join("file"), long_ago()), &["file: mtime within the run / 1234567890.1"]);
-    check(|dir| set_mtime(dir.join("sub"), long_ago()), &["sub: mtime within the run"]);
+    check(
+        |dir| set_mtime(dir.join("old"), long_ago() + nanosecond),
+        &["old: mtime 1234567890.123456789 / "],
+    );
+    check(
+        |dir| set_mtime(dir.join("old"), SystemTime::now()),
+        &["old: mtime 1234567890.123456789 / "],
+    );
+    check(
+        |dir| set_mtime(dir.join("file"), long_ago()),
+        &["file: mtime within the run / 1234567890.1"],
+    );
+    check(
+        |dir| set_mtime(dir.join("sub"), long_ago()),
+        &["sub: mtime within the run"],
+    );
 }
 
 #[test]
 fn what_may_differ_does() {
-    check(|dir| fs::write(dir.join("sub/index"), b"someone else's").unwrap(), &[]);
+    check(
+        |dir| fs::write(dir.join("sub/index"), b"someone else's").unwrap(),
+        &[],
+    );
     let left_out = |dir: &Path| {
         fs::create_dir(dir.join("sub/free")).unwrap();
         fs::write(dir.join("sub/free/file"), b"").unwrap();

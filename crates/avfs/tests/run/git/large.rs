@@ -1,13 +1,14 @@
-//! Repositories so large that git asks what changed, instead of looking at every file.
+//! Repositories so large that git queries changes from us instead of examining every file.
 
 use std::fs;
 
 use super::*;
 
-/// Enough for git to be told to ask.
+/// Enough for git to be configured to query changes.
 const FILES: usize = 10_000;
 
-/// What git says when it asks, and when it looks at everything; it must be the same. The copy keeps the index as it is.
+/// The output of git when it queries changes, and when it examines everything; it must be the same. The copy
+/// preserves the index.
 const BOTH: &str = r#"both() {
     git status --short >/tmp/asked
     cp -p .git/index /tmp/index
@@ -30,8 +31,12 @@ fn with_large_repository() -> Project {
         "web",
         &format!("{ignored}; git init -q -b main; git config gc.auto 0; git add -A; git commit -qm first"),
     );
-    // What is older than the index is known by its times alone.
-    sh(&project, "web", "touch -d '1 hour ago' $(git ls-files | head -100); git update-index -q --refresh");
+    // A file that is older than the index is recognised by its times alone.
+    sh(
+        &project,
+        "web",
+        "touch -d '1 hour ago' $(git ls-files | head -100); git update-index -q --refresh",
+    );
     project
 }
 
@@ -39,7 +44,10 @@ fn with_large_repository() -> Project {
 fn large_repository_is_ready_when_a_run_begins_and_git_sees_every_change() {
     for is_root in [true, false] {
         let project = with_large_repository();
-        let user = User { is_root, ..root(&project, "web") };
+        let user = User {
+            is_root,
+            ..root(&project, "web")
+        };
         user.good(&["tasks"]);
         if !is_root {
             sh(&project, "web", "git update-index -q --refresh");
@@ -64,12 +72,23 @@ fn large_repository_is_ready_when_a_run_begins_and_git_sees_every_change() {
         assert_eq!(lines[0], tracked.to_string(), "root: {is_root}\n{printed}");
         // 100 moved away, one modified, one removed, one of another mode, and three that are new.
         assert_eq!(lines[1], "106", "root: {is_root}\n{printed}");
-        let rest =
-            [(tracked + 1).to_string(), " M src/d009/f00900".to_owned(), "other".into(), "first".into()];
+        let rest = [
+            (tracked + 1).to_string(),
+            " M src/d009/f00900".to_owned(),
+            "other".into(),
+            "first".into(),
+        ];
         assert_eq!(lines[2..], rest, "root: {is_root}\n{printed}");
-        // Another run of the task finds it as it was left.
-        let again =
-            user.good(&["run", "--task", "one", "--", "sh", "-euc", &format!("{BOTH}both; echo x >y; both")]);
+        // Another run of the task finds it unchanged.
+        let again = user.good(&[
+            "run",
+            "--task",
+            "one",
+            "--",
+            "sh",
+            "-euc",
+            &format!("{BOTH}both; echo x >y; both"),
+        ]);
         assert_eq!(again.0, "?? y\n", "root: {is_root}");
     }
 }
@@ -78,21 +97,26 @@ fn tracked_in(project: &Project) -> usize {
     sh(project, "web", "git ls-files | wc -l").parse().unwrap()
 }
 
-/// One repository for all of these: it takes long to make.
+/// One repository for all of these: it takes long to create.
 #[test]
-fn large_repository_is_told_about_as_it_is_inside() {
+fn large_repository_reports_its_true_changes_inside() {
     let project = with_large_repository();
     let user = root(&project, "web");
     nothing_was_done(&user);
     states_of_other_vaults_are_not_told_about(&user);
     the_user_changes_files_during_a_run(&user);
-    a_sync_brings_files_that_nobody_had_looked_at(&user);
+    sync_brings_unread_files(&user);
     nothing_hidden_is_named(&user);
 }
 
 fn nothing_was_done(user: &User<'_>) {
-    let (printed, said) =
-        user.good(&["run", "--", "sh", "-c", "git status --short; git ls-files -f | grep -c '^h'"]);
+    let (printed, said) = user.good(&[
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "git status --short; git ls-files -f | grep -c '^h'",
+    ]);
     assert_eq!(printed, format!("{}\n", tracked_in(user.project)));
     assert!(said.contains("nothing changed, so it is gone"), "{said}");
 }
@@ -110,14 +134,19 @@ fn states_of_other_vaults_are_not_told_about(user: &User<'_>) {
 }
 
 fn the_user_changes_files_during_a_run(user: &User<'_>) {
-    // git hears of what the user did when somebody has looked.
+    // git learns of the user's changes when a lookup has noticed them.
     let script = format!(
         r#"{BOTH}echo ready; read go; git status --short; ls -R . >/dev/null; both
         token=$(avfs fsmonitor 2 unknown | head -z -n 1 | tr -d '\0')
         avfs fsmonitor 2 "$token" | tr '\0' '\n' | tail -n +2 | grep d030; echo done"#
     );
-    let mut command = user.project.avfs(&["run", "--name", "meanwhile", "--", "bash", "-euc", &script]);
-    command.current_dir(&user.place).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut command = user
+        .project
+        .avfs(&["run", "--name", "meanwhile", "--", "bash", "-euc", &script]);
+    command
+        .current_dir(&user.place)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut running = command.spawn().unwrap();
     let mut output = BufReader::new(running.stdout.take().unwrap());
     let mut line = String::new();
@@ -130,13 +159,23 @@ fn the_user_changes_files_during_a_run(user: &User<'_>) {
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();
     assert!(running.wait().unwrap().success(), "{rest}");
-    assert!(rest.ends_with("\nsrc/d030/\nsrc/d030/late\ndone\n"), "what is hidden is not named: {rest}");
+    assert!(
+        rest.ends_with("\nsrc/d030/\nsrc/d030/late\ndone\n"),
+        "hidden files are not named: {rest}"
+    );
     sh(user.project, "web", "git checkout -q .; git clean -qfd");
 }
 
-fn a_sync_brings_files_that_nobody_had_looked_at(user: &User<'_>) {
-    user.run("synced", "echo agent >agent; git add agent; git commit -qm agent; git status --short");
-    sh(user.project, "web", "echo mine >>src/d050/f05000; git commit -qam mine");
+fn sync_brings_unread_files(user: &User<'_>) {
+    user.run(
+        "synced",
+        "echo agent >agent; git add agent; git commit -qm agent; git status --short",
+    );
+    sh(
+        user.project,
+        "web",
+        "echo mine >>src/d050/f05000; git commit -qam mine",
+    );
     user.good(&["sync", "synced"]);
     let script = format!("{BOTH}both");
     let (printed, _) = user.good(&["run", "--task", "synced", "--", "sh", "-euc", &script]);
@@ -149,7 +188,22 @@ fn nothing_hidden_is_named(user: &User<'_>) {
     sh(user.project, "web", hide);
     let script = r#"git status --short; for name in secrets monday untracked-key; do
         if grep -q $name .git/index; then echo "$name is told"; fi; done; git ls-files -f | grep -c '^h'"#;
-    let rules = ["--rule", "/**=write", "--rule", "**/secrets/=none", "--rule", "**/*.pem=none"];
-    let words = [&["run", "--name", "hiding"][..], &rules, &["--", "sh", "-euc", script]].concat();
-    assert_eq!(user.good(&words).0, format!("?? seen\n{}\n", tracked_in(user.project)));
+    let rules = [
+        "--rule",
+        "/**=write",
+        "--rule",
+        "**/secrets/=none",
+        "--rule",
+        "**/*.pem=none",
+    ];
+    let words = [
+        &["run", "--name", "hiding"][..],
+        &rules,
+        &["--", "sh", "-euc", script],
+    ]
+    .concat();
+    assert_eq!(
+        user.good(&words).0,
+        format!("?? seen\n{}\n", tracked_in(user.project))
+    );
 }

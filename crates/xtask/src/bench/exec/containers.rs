@@ -1,4 +1,4 @@
-//! What a container engine takes for the same, where one is installed and runs here.
+//! The time that a container engine needs for the same, if one is installed and works here.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -7,11 +7,11 @@ use anyhow::{Result, ensure};
 
 use super::Contestant;
 
-/// A program without libraries that can be `true`.
+/// A static program that can act as `true`.
 const BUSYBOX: &str = "/usr/bin/busybox";
 const IMAGE: &str = "avfs-bench";
 
-/// The engines that can run an image of one program. Of the others it is said why not.
+/// The engines that can run an image of one program. For the others, the reason is printed.
 pub fn contestants(place: &Path) -> Vec<Contestant> {
     let mut found = Vec::new();
     for engine in ["docker", "podman"] {
@@ -23,11 +23,13 @@ pub fn contestants(place: &Path) -> Vec<Contestant> {
     found
 }
 
-/// Makes the image, and tries it.
+/// Builds the image, and tries it.
 fn prepare(engine: &'static str, place: &Path) -> Result<()> {
     let archive = place.join("image.tar");
     let mut tar = Command::new("tar");
-    tar.arg("-cf").arg(&archive).args(["--transform", "s,.*,true,", BUSYBOX]);
+    tar.arg("-cf")
+        .arg(&archive)
+        .args(["--transform", "s,.*,true,", BUSYBOX]);
     done(tar)?;
     let mut import = Command::new(engine);
     import.arg("import").arg(&archive).arg(IMAGE);

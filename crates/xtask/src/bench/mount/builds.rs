@@ -4,7 +4,7 @@ use super::{Step, Work, shell};
 
 const GIT: &str = "git -c user.name=bench -c user.email=bench@example.org -c gc.auto=0";
 
-/// An ordinary user clones what another one has made.
+/// An ordinary user clones a repository of another user.
 const SERVE: &str = "git -c safe.directory=* upload-pack";
 
 const STATUS: Work = |dir, _| shell(dir, "cd tree; test -z \"$(git status --porcelain)\"");
@@ -13,11 +13,17 @@ pub fn steps() -> Vec<Step> {
     vec![
         Step::new("git clone", |dir, supplies| {
             let repository = supplies.repository.display();
-            shell(dir, &format!("git clone -q --no-local -u '{SERVE}' '{repository}' clone"))
+            shell(
+                dir,
+                &format!("git clone -q --no-local -u '{SERVE}' '{repository}' clone"),
+            )
         })
         .needed(),
         Step::new("git add, commit", |dir, _| {
-            shell(dir, &format!("cd tree; git init -q; {GIT} add -A; {GIT} commit -qm all"))
+            shell(
+                dir,
+                &format!("cd tree; git init -q; {GIT} add -A; {GIT} commit -qm all"),
+            )
         })
         .needed(),
         Step::new("git status", STATUS).warm(),

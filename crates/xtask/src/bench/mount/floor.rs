@@ -1,5 +1,5 @@
-//! What requests cost where serving them costs nothing: the file system of nothing, over the same transport and
-//! in the same run. No file system can be faster that way.
+//! The cost of requests that need no serving: the null file system, over the same transport and in the same
+//! run. No file system can be faster that way.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -10,16 +10,16 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use avfs_fuse::abi::Opcode;
-use avfs_fuse::mounting::{self, MountOptions, Unmount};
+use avfs_fuse::mounting::{self, FuseMountOptions, UnmountMode};
 use avfs_fuse::null::{FILE_SIZE, NullFilesystem};
-use avfs_fuse::transport::{Serving, ServingOptions, Transport};
-use avfs_fuse::{Session, Settings};
+use avfs_fuse::transport::{FuseServing, ServingOptions, Transport};
+use avfs_fuse::{FuseSession, SessionSettings};
 use serde::Serialize;
 
 const MIB: usize = 1 << 20;
 /// How many MiB are copied at a time.
 const COPIED: usize = FILE_SIZE as usize / MIB;
-/// How often each operation of the mix is done.
+/// The repetitions of each operation of the mix.
 const COUNT: u64 = 2_000;
 
 /// Work that is nearly all copying, and of how many MiB.
@@ -33,12 +33,12 @@ pub enum Bulk {
 /// All in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Floor {
-    /// One request, as the mean of a mix: missing names, attributes, short writes, files made and deleted.
+    /// One request, as the mean of a mix: missing names, attributes, short writes, files created and deleted.
     pub request: f64,
     /// A MiB of one large file.
     pub written_mib: f64,
     pub read_mib: f64,
-    /// From the kernel's memory, without any request.
+    /// From the kernel's cache, without any request.
     pub warm_mib: f64,
 }
 
@@ -53,7 +53,12 @@ impl Floor {
         let mut mix = mounted(transport, false, asking)?;
         mix.extend(mounted(transport, true, changing)?);
         let [written_mib, read_mib, warm_mib] = mounted(transport, true, copying)?;
-        Ok(Floor { request: mix.iter().sum::<f64>() / mix.len() as f64, written_mib, read_mib, warm_mib })
+        Ok(Floor {
+            request: mix.iter().sum::<f64>() / mix.len() as f64,
+            written_mib,
+            read_mib,
+            warm_mib,
+        })
     }
 
     pub fn median(floors: &[Floor]) -> Floor {
@@ -66,7 +71,7 @@ impl Floor {
         }
     }
 
-    /// What these requests, or this copying, must take.
+    /// The minimum time for these requests, or this copying.
     pub fn micros(&self, requests: u64, bulk: Option<Bulk>) -> f64 {
         match bulk {
             None => requests as f64 * self.request,
@@ -77,26 +82,36 @@ impl Floor {
     }
 }
 
-/// Mounts the file system of nothing for as long as it is measured.
-fn mounted<T>(transport: Transport, cached: bool, measure: fn(&Path, &Session) -> Result<T>) -> Result<T> {
+/// Mounts the null file system during the measurement.
+fn mounted<T>(
+    transport: Transport,
+    cached: bool,
+    measure: fn(&Path, &FuseSession) -> Result<T>,
+) -> Result<T> {
     let directory = tempfile::tempdir()?;
-    let options = MountOptions { default_permissions: false, ..MountOptions::new("floor") };
+    let options = FuseMountOptions {
+        default_permissions: false,
+        ..FuseMountOptions::new("floor")
+    };
     let connection = mounting::mount(directory.path(), &options)?;
     let mut null = NullFilesystem::default();
     null.cached = cached;
-    let session = Arc::new(Session::new(Arc::new(null), Settings::default()));
-    let options = ServingOptions { transport, ..ServingOptions::default() };
-    let outcome = Serving::start(session.clone(), connection, options)
+    let session = Arc::new(FuseSession::new(Arc::new(null), SessionSettings::default()));
+    let options = ServingOptions {
+        transport,
+        ..ServingOptions::default()
+    };
+    let outcome = FuseServing::start(session.clone(), connection, options)
         .map_err(anyhow::Error::from)
         .and_then(|serving| Ok((serving, measure(directory.path(), &session)?)));
-    mounting::unmount(directory.path(), Unmount::Detach)?;
+    mounting::unmount(directory.path(), UnmountMode::Detach)?;
     let (serving, outcome) = outcome?;
     serving.wait();
     Ok(outcome)
 }
 
-/// Of a file system whose answers the kernel may not remember.
-fn asking(at: &Path, session: &Session) -> Result<Vec<f64>> {
+/// Of a file system whose answers the kernel may not cache.
+fn asking(at: &Path, session: &FuseSession) -> Result<Vec<f64>> {
     let missing = at.join("nothing");
     let (file, block) = (File::create(at.join("new"))?, [7; 4096]);
     Ok(vec![
@@ -109,8 +124,8 @@ fn asking(at: &Path, session: &Session) -> Result<Vec<f64>> {
     ])
 }
 
-/// Only a name that the kernel remembers can be deleted: asked again, this file system knows none.
-fn changing(at: &Path, session: &Session) -> Result<Vec<f64>> {
+/// Only a name that the kernel has cached can be deleted: this file system itself knows none.
+fn changing(at: &Path, session: &FuseSession) -> Result<Vec<f64>> {
     let new = at.join("new");
     let made = per_request(session, |_| {
         drop(File::create(&new)?);
@@ -119,7 +134,7 @@ fn changing(at: &Path, session: &Session) -> Result<Vec<f64>> {
     Ok(vec![made])
 }
 
-fn per_request(session: &Session, operation: impl Fn(u64) -> io::Result<()>) -> Result<f64> {
+fn per_request(session: &FuseSession, operation: impl Fn(u64) -> io::Result<()>) -> Result<f64> {
     let before = session.counters().total();
     let start = Instant::now();
     (0..COUNT).try_for_each(operation)?;
@@ -132,8 +147,8 @@ fn per_request(session: &Session, operation: impl Fn(u64) -> io::Result<()>) -> 
 /// Requests of a read that are counted after its end.
 const LATE: u64 = 4;
 
-/// Writes, reads, and reads again what the kernel has.
-fn copying(at: &Path, session: &Session) -> Result<[f64; 3]> {
+/// Writes, reads, and reads cached data again.
+fn copying(at: &Path, session: &FuseSession) -> Result<[f64; 3]> {
     let mut piece = vec![0; MIB];
     let start = Instant::now();
     let mut new = File::create(at.join("new"))?;
@@ -149,9 +164,12 @@ fn copying(at: &Path, session: &Session) -> Result<[f64; 3]> {
     let cold = read()?;
     let before = session.counters().requests(Opcode::Read);
     let warm = read()?;
-    // Reading ahead may still be counted when the reader has what it wants.
+    // Readahead may still be counted when the reader has its data.
     let again = session.counters().requests(Opcode::Read) - before;
-    ensure!(again <= LATE, "the kernel did not remember what it read: {again} requests");
+    ensure!(
+        again <= LATE,
+        "the kernel did not remember what it read: {again} requests"
+    );
     Ok([written, cold, warm])
 }
 

@@ -17,8 +17,12 @@ const PAGES: u64 = 4_096;
 
 pub fn steps() -> Vec<Step> {
     vec![
-        Step::new("write 256 MiB", |dir, _| write(dir)).needed().copying(Bulk::Write(SIZE / MIB)),
-        Step::new("read 256 MiB", |dir, _| read(dir)).warm().copying(Bulk::WarmRead(SIZE / MIB)),
+        Step::new("write 256 MiB", |dir, _| write(dir))
+            .needed()
+            .copying(Bulk::Write(SIZE / MIB)),
+        Step::new("read 256 MiB", |dir, _| read(dir))
+            .warm()
+            .copying(Bulk::WarmRead(SIZE / MIB)),
         Step::new("4,096 random 4 KiB reads", |dir, _| random_reads(dir)).warm(),
         Step::new("4,096 random 4 KiB writes", |dir, _| random_writes(dir)),
     ]
@@ -26,9 +30,14 @@ pub fn steps() -> Vec<Step> {
 
 pub fn cold_steps() -> Vec<Step> {
     vec![
-        Step::new("read 256 MiB, cold", |dir, _| read(dir)).cold().copying(Bulk::ColdRead(SIZE / MIB)),
+        Step::new("read 256 MiB, cold", |dir, _| read(dir))
+            .cold()
+            .copying(Bulk::ColdRead(SIZE / MIB)),
         Step::new("4,096 random 4 KiB reads, cold", |dir, _| random_reads(dir)).cold(),
-        Step::new("delete 256 MiB", |dir, _| Ok(fs::remove_file(dir.join("large")).map(|()| None)?)).needed(),
+        Step::new("delete 256 MiB", |dir, _| {
+            Ok(fs::remove_file(dir.join("large")).map(|()| None)?)
+        })
+        .needed(),
     ]
 }
 

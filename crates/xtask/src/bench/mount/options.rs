@@ -1,4 +1,4 @@
-//! What the command line of `bench mount` says.
+//! The command line of `bench mount`.
 
 use std::path::PathBuf;
 
@@ -31,19 +31,19 @@ usage: cargo xtask bench mount [OPTIONS]
   --dir DIR            where the host directory, stores and mounts are made [target/bench]
   --help               this text";
 
-/// The user that is nobody in particular on every system.
+/// The unprivileged user of every system.
 const NOBODY: u32 = 65_534;
 
 pub struct Options {
     pub help: bool,
     pub rounds: usize,
-    /// Only the steps that have one of these words in their names, and those that make what others need.
+    /// Only the steps that have one of these words in their names, and those on which they depend.
     words: Vec<String>,
     /// Two mounts for each; `none` for no mounts at all.
     transports: Vec<String>,
     /// An ordinary user who has one more.
     user: Option<User>,
-    /// Directories that are there already, with names for the table.
+    /// Existing directories, with names for the table.
     others: Vec<(String, PathBuf)>,
     pub json: Option<PathBuf>,
     pub dir: PathBuf,
@@ -64,7 +64,10 @@ impl Options {
         let mut rest = arguments.iter();
         while let Some(flag) = rest.next() {
             if matches!(flag.as_str(), "--help" | "-h") {
-                return Ok(Options { help: true, ..options });
+                return Ok(Options {
+                    help: true,
+                    ..options
+                });
             }
             options.set(flag, rest.next().map(String::as_str))?;
         }
@@ -82,7 +85,11 @@ impl Options {
             "--user" => {
                 let number = value()?;
                 let parsed = || number.parse().context("--user takes the number of a user");
-                self.user = if number == "none" { None } else { Some(User(parsed()?)) };
+                self.user = if number == "none" {
+                    None
+                } else {
+                    Some(User(parsed()?))
+                };
             }
             "--target" => {
                 let (name, dir) = value()?.split_once('=').context("--target takes NAME=DIR")?;
@@ -115,12 +122,21 @@ impl Options {
     /// Two mounts over each transport, without rules and through these. The first is what others are compared with.
     pub fn ruled_targets(&self, rules: &[String]) -> Result<Vec<Target>> {
         let avfs = build_avfs()?;
-        let flags: Vec<String> = rules.iter().flat_map(|rule| ["--rule".to_owned(), rule.clone()]).collect();
+        let flags: Vec<String> = rules
+            .iter()
+            .flat_map(|rule| ["--rule".to_owned(), rule.clone()])
+            .collect();
         let mut targets = Vec::new();
         for transport in &self.transports {
             targets.push(Target::mount(&avfs, transport, &self.dir)?);
             let label = format!("avfs {transport}, {} rules", rules.len());
-            targets.push(Target::mount_with(&avfs, transport, &self.dir, &label, flags.clone())?);
+            targets.push(Target::mount_with(
+                &avfs,
+                transport,
+                &self.dir,
+                &label,
+                flags.clone(),
+            )?);
         }
         Ok(targets)
     }
@@ -148,7 +164,12 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<String>>())
+        Options::parse(
+            &line
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<String>>(),
+        )
     }
 
     #[test]
@@ -156,7 +177,10 @@ mod tests {
         let options = parse("--rounds 7 --target one=/a --target two=/b=c --transport uring").unwrap();
         assert_eq!(options.rounds, 7);
         assert_eq!(options.transports, ["uring"]);
-        assert_eq!(options.others, [("one".into(), "/a".into()), ("two".into(), "/b=c".into())]);
+        assert_eq!(
+            options.others,
+            [("one".into(), "/a".into()), ("two".into(), "/b=c".into())]
+        );
         assert!(parse("--rounds 3 --help").unwrap().help);
         assert_eq!(options.user, Some(User(NOBODY)));
         assert_eq!(parse("--user 1001").unwrap().user, Some(User(1001)));

@@ -1,5 +1,5 @@
-//! The tables for people, and the same as JSON. Times are medians over the rounds. A ratio compares a target with
-//! the host directory in the same round; beside the median stand the smallest and the largest.
+//! The tables for people, and the same as JSON. Times are medians over the rounds. A ratio compares a target
+//! with the host directory in the same round; the smallest and the largest follow the median.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,25 +25,25 @@ struct Row {
 struct Cell {
     target: String,
     median_ms: f64,
-    /// The best round, for a machine that has other work too.
+    /// The best round, for a machine with other load.
     least_ms: f64,
     /// Median, smallest, largest.
     ratio: [f64; 3],
     us_per_operation: Option<f64>,
     requests: Option<Requests>,
     us_per_request: Option<f64>,
-    /// What the same requests take over the same transport where serving them costs nothing.
+    /// The time of the same requests over the same transport without serving.
     floor_ms: Option<f64>,
     serving_us: Option<Quantiles>,
 }
 
-/// What is true of a target over all steps.
+/// The results of a target over all steps.
 #[derive(Serialize)]
 struct Summary {
     target: String,
     floor_us: Option<Floor>,
     serving_us: Option<Quantiles>,
-    /// How much more two clients get done than one.
+    /// The throughput of two clients over that of one.
     two_clients_over_one: Option<f64>,
 }
 
@@ -58,7 +58,10 @@ impl Table {
     pub fn new(labels: &[&str], steps: &[Step], results: &Results) -> Table {
         let row = |step: &Step| {
             let cell = |label: &&str| Cell::new(step, label, labels[0], results);
-            Row { step: step.name, cells: labels.iter().map(cell).collect() }
+            Row {
+                step: step.name,
+                cells: labels.iter().map(cell).collect(),
+            }
         };
         let rows: Vec<Row> = steps.iter().map(row).collect();
         let summary = |(index, label): (usize, &&str)| {
@@ -79,21 +82,40 @@ impl Table {
         (1..self.targets.len()).for_each(|index| self.print_target(index));
         for summary in &self.targets {
             if let Some(gain) = summary.two_clients_over_one {
-                println!("two clients do {gain:.2} times the work of one: {}", summary.target);
+                println!(
+                    "two clients do {gain:.2} times the work of one: {}",
+                    summary.target
+                );
             }
         }
     }
 
     fn print_host(&self) {
-        println!("{:<31}{:>10} {:>9} {:>8}", self.targets[0].target, "ms", "best", "µs/op");
+        println!(
+            "{:<31}{:>10} {:>9} {:>8}",
+            self.targets[0].target, "ms", "best", "µs/op"
+        );
         for Row { step, cells } in &self.rows {
-            let Cell { median_ms, least_ms, us_per_operation, .. } = &cells[0];
-            println!("{step:<31}{median_ms:>10.1} {least_ms:>9.1} {:>8}", number(*us_per_operation));
+            let Cell {
+                median_ms,
+                least_ms,
+                us_per_operation,
+                ..
+            } = &cells[0];
+            println!(
+                "{step:<31}{median_ms:>10.1} {least_ms:>9.1} {:>8}",
+                number(*us_per_operation)
+            );
         }
     }
 
     fn print_target(&self, index: usize) {
-        let Summary { target, floor_us, serving_us, .. } = &self.targets[index];
+        let Summary {
+            target,
+            floor_us,
+            serving_us,
+            ..
+        } = &self.targets[index];
         println!("\n{target:<31}{HEADING}");
         for row in &self.rows {
             if row.cells[index].median_ms.is_finite() {
@@ -118,7 +140,7 @@ impl Table {
     }
 }
 
-/// How much more two clients get done than one in a target.
+/// The throughput of two clients over that of one in a target.
 fn gain(rows: &[Row], index: usize) -> Option<f64> {
     let per_operation = |name| {
         let row = rows.iter().find(|row| row.step == name)?;
@@ -134,7 +156,12 @@ const HEADING: &str = concat!(
 
 impl Cell {
     fn new(step: &Step, label: &str, host: &str, results: &Results) -> Cell {
-        let seconds = |taken: &[Taken]| taken.iter().map(|one| one.time.as_secs_f64()).collect::<Vec<f64>>();
+        let seconds = |taken: &[Taken]| {
+            taken
+                .iter()
+                .map(|one| one.time.as_secs_f64())
+                .collect::<Vec<f64>>()
+        };
         let taken = results.of(step.name, label);
         let (own, host) = (seconds(taken), seconds(results.of(step.name, host)));
         let ratios = sorted(own.iter().zip(&host).map(|(own, host)| own / host));
@@ -159,8 +186,14 @@ impl Cell {
     fn show(&self) -> String {
         let [ratio, least, most] = self.ratio;
         let ratio = format!("{ratio:.2} ({least:.2}–{most:.2})");
-        let requests = self.requests.as_ref().map_or("-".to_owned(), |requests| requests.total.to_string());
-        let above = self.floor_ms.filter(|floor| *floor > 0.0).map(|floor| self.median_ms / floor);
+        let requests = self
+            .requests
+            .as_ref()
+            .map_or("-".to_owned(), |requests| requests.total.to_string());
+        let above = self
+            .floor_ms
+            .filter(|floor| *floor > 0.0)
+            .map(|floor| self.median_ms / floor);
         format!(
             "{:>10.1} {:>9.1} {:>8} {ratio:>20} {requests:>9} {:>7} {:>9} {:>7} {:>12} {:>10}",
             self.median_ms,
@@ -180,7 +213,10 @@ impl Quantiles {
         let mut all = Serving::default();
         let requests = taken.into_iter().filter_map(|one| one.requests.as_ref());
         requests.for_each(|requests| all.add(&requests.serving));
-        Some(Quantiles { median: all.quantile_us(0.5)?, p99: all.quantile_us(0.99)? })
+        Some(Quantiles {
+            median: all.quantile_us(0.5)?,
+            p99: all.quantile_us(0.99)?,
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel asked of a mount. The owner counts; `avfs mounts --json` tells.
+//! The kernel's requests to a mount. The owner counts; `avfs mounts --json` prints them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::target::settings_of_nobody;
 
-/// Requests by their kind, since the mount was made or since another reading.
+/// Requests by their kind, since the mount was created or since another reading.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Requests {
     pub total: u64,
@@ -19,28 +19,40 @@ pub struct Requests {
     pub serving: Serving,
 }
 
-/// How many requests took from `2^n` up to `2^(n+1)` nanoseconds to serve, for each `n`. What is answered later by
-/// another thread (`fsync`, a lock that is waited for) counts until it was handed over.
+/// How many requests took from `2^n` up to `2^(n+1)` nanoseconds to serve, for each `n`. A request that
+/// another thread answers later (`fsync`, waiting for a lock) counts until it was handed over.
 #[derive(Clone, Debug, Default)]
 pub struct Serving(Vec<u64>);
 
 impl Serving {
     fn parse(mount: &Value) -> Serving {
-        let buckets = mount["serve_ns"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let buckets = mount["serve_ns"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         Serving(buckets.iter().filter_map(Value::as_u64).collect())
     }
 
     fn since(&self, before: &Serving) -> Serving {
         let earlier = before.0.iter().copied().chain(std::iter::repeat(0));
-        Serving(self.0.iter().zip(earlier).map(|(now, before)| now - before).collect())
+        Serving(
+            self.0
+                .iter()
+                .zip(earlier)
+                .map(|(now, before)| now - before)
+                .collect(),
+        )
     }
 
     pub fn add(&mut self, other: &Serving) {
         self.0.resize(self.0.len().max(other.0.len()), 0);
-        self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum += more);
+        self.0
+            .iter_mut()
+            .zip(&other.0)
+            .for_each(|(sum, more)| *sum += more);
     }
 
-    /// This part of the requests took less than so many microseconds.
+    /// This fraction of the requests took less than the returned number of microseconds.
     pub fn quantile_us(&self, part: f64) -> Option<f64> {
         let total: u64 = self.0.iter().sum();
         let mut seen = 0;
@@ -54,27 +66,41 @@ impl Serving {
 }
 
 impl Requests {
-    /// The counters of the mount at `dir`; nothing if this avfs does not tell.
+    /// The counters of the mount at `dir`; `None` if this avfs does not report them.
     pub fn read(avfs: &Path, home: &Path, dir: &Path) -> Result<Option<Requests>> {
         let mut mounts = Command::new(avfs);
         settings_of_nobody(&mut mounts, home);
-        let output = mounts.args(["mounts", "--json"]).env("AVFS_HOME", home).output()?;
-        let Ok(answer) = serde_json::from_slice::<Value>(&output.stdout) else { return Ok(None) };
+        let output = mounts
+            .args(["mounts", "--json"])
+            .env("AVFS_HOME", home)
+            .output()?;
+        let Ok(answer) = serde_json::from_slice::<Value>(&output.stdout) else {
+            return Ok(None);
+        };
         Ok(mount_at(&answer, dir).and_then(Requests::parse))
     }
 
     fn parse(mount: &Value) -> Option<Requests> {
         let counts = mount["by_opcode"].as_object()?;
-        // A kind has a number, or an object with more than the number.
+        // The value of a kind is a number, or an object that contains the number.
         let number = |count: &Value| count.as_u64().or_else(|| count["requests"].as_u64());
-        let by_opcode = counts.iter().filter_map(|(name, count)| Some((name.clone(), number(count)?)));
+        let by_opcode = counts
+            .iter()
+            .filter_map(|(name, count)| Some((name.clone(), number(count)?)));
         let (total, serving) = (mount["requests"].as_u64()?, Serving::parse(mount));
-        Some(Requests { total, by_opcode: by_opcode.collect(), serving })
+        Some(Requests {
+            total,
+            by_opcode: by_opcode.collect(),
+            serving,
+        })
     }
 
     pub fn since(&self, before: &Requests) -> Requests {
         let earlier = |name: &String| before.by_opcode.get(name).copied().unwrap_or(0);
-        let by_opcode = self.by_opcode.iter().map(|(name, count)| (name.clone(), count - earlier(name)));
+        let by_opcode = self
+            .by_opcode
+            .iter()
+            .map(|(name, count)| (name.clone(), count - earlier(name)));
         Requests {
             total: self.total - before.total,
             by_opcode: by_opcode.filter(|(_, count)| *count > 0).collect(),
@@ -83,11 +109,13 @@ impl Requests {
     }
 }
 
-/// The mount whose directory this is, whatever the field is called.
+/// The mount with this directory, whatever the name of the field.
 fn mount_at<'a>(answer: &'a Value, dir: &Path) -> Option<&'a Value> {
     let wanted = dir.to_str()?;
     let is_there = |mount: &&Value| {
-        mount.as_object().is_some_and(|fields| fields.values().any(|value| value.as_str() == Some(wanted)))
+        mount
+            .as_object()
+            .is_some_and(|fields| fields.values().any(|value| value.as_str() == Some(wanted)))
     };
     answer["mounts"].as_array()?.iter().find(is_there)
 }

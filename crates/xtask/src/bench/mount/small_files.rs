@@ -1,4 +1,4 @@
-//! Small files by the thousand, without any program between: what one operation costs.
+//! Small files by the thousand, without another program in between: the cost of one operation.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -19,7 +19,9 @@ pub fn steps() -> Vec<Step> {
             fs::create_dir(dir.join("small"))?;
             each(|index| Ok(fs::write(name(dir, 'f', index), BYTES)?))
         }),
-        ("stat 2,000", |dir, _| each(|index| Ok(fs::metadata(name(dir, 'f', index)).map(|_| ())?))),
+        ("stat 2,000", |dir, _| {
+            each(|index| Ok(fs::metadata(name(dir, 'f', index)).map(|_| ())?))
+        }),
         ("read 2,000", |dir, _| {
             each(|index| {
                 ensure!(fs::read(name(dir, 'f', index))? == BYTES, "other bytes were read");
@@ -28,7 +30,10 @@ pub fn steps() -> Vec<Step> {
         }),
         ("append to 2,000", |dir, _| {
             each(|index| {
-                Ok(OpenOptions::new().append(true).open(name(dir, 'f', index))?.write_all(b"more\n")?)
+                Ok(OpenOptions::new()
+                    .append(true)
+                    .open(name(dir, 'f', index))?
+                    .write_all(b"more\n")?)
             })
         }),
         ("rename 2,000", |dir, _| {
@@ -44,7 +49,11 @@ pub fn steps() -> Vec<Step> {
         .into_iter()
         .map(|(name, work)| {
             let step = Step::new(name, work).needed();
-            if name.starts_with("stat") || name.starts_with("read") { step.warm() } else { step }
+            if name.starts_with("stat") || name.starts_with("read") {
+                step.warm()
+            } else {
+                step
+            }
         })
         .collect();
     steps.push(Step::new("100 fsyncs", |dir, _| fsyncs(dir)));
@@ -53,7 +62,7 @@ pub fn steps() -> Vec<Step> {
     steps
 }
 
-/// The two steps whose rates tell how well clients get on beside each other.
+/// The two steps whose rates show how concurrent clients affect each other.
 pub const ONE_CLIENT: &str = "one client";
 pub const TWO_CLIENTS: &str = "two clients";
 
@@ -89,7 +98,9 @@ fn clients(dir: &Path, count: u64) -> Result<Option<u64>> {
         Ok(fs::remove_dir(&place)?)
     };
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..count).map(|number| scope.spawn(move || client(number))).collect();
+        let running: Vec<_> = (0..count)
+            .map(|number| scope.spawn(move || client(number)))
+            .collect();
         running
             .into_iter()
             .try_for_each(|client| client.join().map_err(|_| anyhow::anyhow!("a client panicked"))?)

@@ -1,4 +1,4 @@
-//! What the steps take from outside: an archive, a repository, a workspace. Made once, the same each time.
+//! The inputs of the steps: an archive, a repository, a workspace. Created once, always the same.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::bench::fixture;
 pub struct Supplies {
     /// An archive of a tree like a project's sources: 4,000 files, most of them small.
     pub archive: PathBuf,
-    /// A repository with that tree in it.
+    /// A repository with that tree.
     pub repository: PathBuf,
-    /// A cargo workspace that needs nothing else.
+    /// A cargo workspace without dependencies.
     pub workspace: PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl Supplies {
         Ok(supplies)
     }
 
-    /// Brings the programs themselves into memory, so that the first target does not pay for it.
+    /// Loads the programs themselves into memory, so that the first target does not pay for it.
     pub fn warm_up(&self) -> Result<()> {
         let script = "rm -rf target; cargo build -q --offline; rm -rf target; git --version; grep -r f3 app";
         shell(&self.workspace, script).map(|_| ())
@@ -68,7 +68,10 @@ fn tree(top: &Path) -> Result<()> {
             9 => 20_000 + index * 7 % 20_000,
             _ => 200 + index * 131 % 6_000,
         };
-        fs::write(parent.join(format!("file{index}.rs")), fixture::file_bytes(index, length))?;
+        fs::write(
+            parent.join(format!("file{index}.rs")),
+            fixture::file_bytes(index, length),
+        )?;
     }
     Ok(())
 }
@@ -93,7 +96,13 @@ fn workspace(top: &Path) -> Result<()> {
         needs += &format!("{name} = {{ path = \"../{name}\" }}\n");
         sum += &format!(" + {name}::f3({index})");
     }
-    write("app/src/main.rs".into(), format!("fn main() {{\n    println!(\"{{}}\", {sum});\n}}\n"))?;
+    write(
+        "app/src/main.rs".into(),
+        format!("fn main() {{\n    println!(\"{{}}\", {sum});\n}}\n"),
+    )?;
     write("app/Cargo.toml".into(), needs)?;
-    write("Cargo.toml".into(), "[workspace]\nresolver = \"3\"\nmembers = [\"app\", \"part*\"]\n".into())
+    write(
+        "Cargo.toml".into(),
+        "[workspace]\nresolver = \"3\"\nmembers = [\"app\", \"part*\"]\n".into(),
+    )
 }

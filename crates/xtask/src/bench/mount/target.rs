@@ -1,4 +1,4 @@
-//! Where the work is done: directories that are there, and mounts that are made for it.
+//! The places of the work: existing directories, and mounts that are created for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::requests::Requests;
 use super::user::{User, as_user};
 
-/// The ways that requests come. All of them are measured when nobody chose.
+/// The transports. By default, all of them are measured.
 pub const TRANSPORTS: [&str; 2] = ["device", "uring"];
 
 const VAULT: &str = "bench";
@@ -17,7 +17,7 @@ const VAULT: &str = "bench";
 pub struct Target {
     pub label: String,
     pub dir: PathBuf,
-    /// Who works in it, if not the user who measures.
+    /// The user who works in it, if not the measuring user.
     pub user: Option<User>,
     mount: Option<Mount>,
 }
@@ -25,7 +25,12 @@ pub struct Target {
 impl Target {
     pub fn directory(label: &str, dir: &Path) -> Result<Target> {
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        Ok(Target { label: label.to_owned(), dir: fs::canonicalize(dir)?, user: None, mount: None })
+        Ok(Target {
+            label: label.to_owned(),
+            dir: fs::canonicalize(dir)?,
+            user: None,
+            mount: None,
+        })
     }
 
     /// A new vault in a new store beside the host directory, mounted.
@@ -36,10 +41,10 @@ impl Target {
     /// The same as the only mount of its vault.
     pub fn mount_alone(avfs: &Path, transport: &str, beside: &Path) -> Result<Target> {
         let label = format!("avfs {transport}, alone");
-        Target::mount_with(avfs, transport, beside, &label, vec!["--alone".into()])
+        Target::mount_with(avfs, transport, beside, &label, vec!["--exclusive".into()])
     }
 
-    /// The same as an ordinary user makes and uses it.
+    /// The same, created and used by an ordinary user.
     pub fn mount_as(avfs: &Path, transport: &str, beside: &Path, user: User) -> Result<Target> {
         let label = format!("avfs {transport}, user");
         Target::made(avfs, transport, beside, &label, Vec::new(), Some(user))
@@ -72,13 +77,25 @@ impl Target {
             }
         }
         let place = fs::canonicalize(dir.path())?;
-        let mount = Mount { avfs: avfs.to_owned(), transport: transport.to_owned(), flags, user, home, dir };
+        let mount = Mount {
+            avfs: avfs.to_owned(),
+            transport: transport.to_owned(),
+            flags,
+            user,
+            home,
+            dir,
+        };
         mount.avfs(&["vault", "create", VAULT])?;
         mount.open()?;
-        Ok(Target { label: label.to_owned(), dir: place, user, mount: Some(mount) })
+        Ok(Target {
+            label: label.to_owned(),
+            dir: place,
+            user,
+            mount: Some(mount),
+        })
     }
 
-    /// Makes the kernel forget names, attributes and pages, and a mount everything else.
+    /// Makes the kernel drop names, attributes and pages, and a mount everything else.
     pub fn forget(&mut self) -> Result<()> {
         rustix::fs::sync();
         if let Some(mount) = &self.mount {
@@ -88,28 +105,35 @@ impl Target {
         fs::write("/proc/sys/vm/drop_caches", "3").context("only root can measure with cold caches")
     }
 
-    /// How requests come, where that is known.
+    /// The transport of requests, if known.
     pub fn transport(&self) -> Option<&str> {
         self.mount.as_ref().map(|mount| mount.transport.as_str())
     }
 
-    /// What the kernel has asked so far, where that is known.
+    /// The kernel's requests so far, if known.
     pub fn requests(&self) -> Result<Option<Requests>> {
         match &self.mount {
-            Some(mount) => as_user(self.user, || Requests::read(&mount.avfs, mount.home.path(), &self.dir)),
+            Some(mount) => as_user(self.user, || {
+                Requests::read(&mount.avfs, mount.home.path(), &self.dir)
+            }),
             None => Ok(None),
         }
     }
 }
 
-/// Whether this binary knows how to mount.
+/// Whether this binary can mount.
 pub fn can_mount(avfs: &Path) -> Result<bool> {
     let mut help = Command::new(avfs);
-    Ok(help.args(["mount", "--help"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
+    Ok(help
+        .args(["mount", "--help"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?
+        .success())
 }
 
-/// Has a program read its settings in a directory where there are none: another user could not read those of whoever
-/// measures.
+/// Makes a program read its settings in an empty directory: another user could not read those of the
+/// measuring user.
 pub fn settings_of_nobody(program: &mut Command, home: &Path) {
     program.env("HOME", home).env_remove("XDG_CONFIG_HOME");
 }
@@ -127,7 +151,12 @@ impl Mount {
     fn open(&self) -> Result<()> {
         let dir = self.dir.path().display().to_string();
         let words = ["mount", VAULT, &dir, "--transport", &self.transport];
-        self.avfs(&words.into_iter().chain(self.flags.iter().map(String::as_str)).collect::<Vec<_>>())
+        self.avfs(
+            &words
+                .into_iter()
+                .chain(self.flags.iter().map(String::as_str))
+                .collect::<Vec<_>>(),
+        )
     }
 
     fn close(&self) -> Result<()> {
@@ -138,13 +167,22 @@ impl Mount {
     fn avfs(&self, arguments: &[&str]) -> Result<()> {
         let talk = tempfile::NamedTempFile::new()?;
         let mut avfs = Command::new(&self.avfs);
-        avfs.args(arguments).env("AVFS_HOME", self.home.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        avfs.args(arguments)
+            .env("AVFS_HOME", self.home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         settings_of_nobody(&mut avfs, self.home.path());
         avfs.stderr(talk.reopen()?);
         let status = as_user(self.user, || {
-            avfs.status().with_context(|| format!("starting {} as an ordinary user", self.avfs.display()))
+            avfs.status()
+                .with_context(|| format!("starting {} as an ordinary user", self.avfs.display()))
         })?;
-        ensure!(status.success(), "avfs {}: {}", arguments.join(" "), fs::read_to_string(talk.path())?);
+        ensure!(
+            status.success(),
+            "avfs {}: {}",
+            arguments.join(" "),
+            fs::read_to_string(talk.path())?
+        );
         Ok(())
     }
 }

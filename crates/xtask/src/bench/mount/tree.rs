@@ -9,9 +9,16 @@ pub fn steps() -> Vec<Step> {
     let unpack = Step::new("unpack 4,000 files", |dir, supplies| {
         shell(dir, &format!("tar -xf '{}'", supplies.archive.display()))
     });
-    vec![unpack.needed(), Step::new("find", FIND).warm(), Step::new("grep -r", GREP).warm()]
+    vec![
+        unpack.needed(),
+        Step::new("find", FIND).warm(),
+        Step::new("grep -r", GREP).warm(),
+    ]
 }
 
 pub fn cold_steps() -> Vec<Step> {
-    vec![Step::new("find, cold", FIND).cold(), Step::new("grep -r, cold", GREP).cold()]
+    vec![
+        Step::new("find, cold", FIND).cold(),
+        Step::new("grep -r, cold", GREP).cold(),
+    ]
 }

@@ -1,4 +1,4 @@
-//! Doing work as another user, in this process: who a thread is, is its own affair to the kernel.
+//! Works as another user, in this process: to the kernel, credentials belong to a thread.
 
 use anyhow::{Result, anyhow};
 use rustix::fs::{Gid, Uid};
@@ -7,7 +7,7 @@ use rustix::fs::{Gid, Uid};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User(pub u32);
 
-/// Does something as a user, or as whoever this process is. What it starts is that user as well.
+/// Runs an action as a user, or as the current one. Its child processes run as that user as well.
 pub fn as_user<T: Send>(user: Option<User>, act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let Some(user) = user else { return act() };
     std::thread::scope(|scope| {
@@ -15,7 +15,9 @@ pub fn as_user<T: Send>(user: Option<User>, act: impl FnOnce() -> Result<T> + Se
             user.become_it()?;
             act()
         });
-        thread.join().map_err(|_| anyhow!("what was done as user {} has panicked", user.0))?
+        thread
+            .join()
+            .map_err(|_| anyhow!("what was done as user {} has panicked", user.0))?
     })
 }
 

@@ -1,4 +1,4 @@
-//! A tree in memory, mounted with or without one agreement.
+//! A tree in memory, mounted with or without one option.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,32 +8,33 @@ use agentvfs::mount::Transport;
 use anyhow::{Context, Result};
 use avfs_core::{Entry, EntryName, Meta, Root, Totals};
 use avfs_fuse::abi::InitIn;
-use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
-use avfs_fuse::transport::{Serving, ServingOptions};
+use avfs_fuse::mounting::{FuseMountOptions, UnmountMode, mount, unmount};
+use avfs_fuse::transport::{FuseServing, ServingOptions};
 use avfs_fuse::{
-    Access, Answered, Errno, Operation, Reply, Request, Service, Session, Settings, Skin, SkinOptions,
+    Answered, Errno, FuseOperation, FuseReply, FuseRequest, FuseService, FuseSession, MountAccess,
+    SessionSettings, Skin, SkinOptions,
 };
 use avfs_store::MemoryStore;
-use avfs_tree::{Base, Ino, NewEntry, Objects, SystemClock, WorkTree};
+use avfs_tree::{BaseTree, Ino, NewEntry, Objects, SystemClock, WorkTree};
 
 pub const FILES: usize = 1_000;
 pub const LARGE: usize = 16 << 20;
 
-/// What a mount does without.
+/// The option that a mount lacks.
 pub enum Lacking {
-    /// What is negotiated.
+    /// Negotiated flags.
     Flags(u64),
-    /// That the kernel may remember missing names.
+    /// The kernel may cache missing names.
     MissingNames,
-    /// That the kernel opens files of the past by itself.
+    /// The kernel opens files of an immutable mount by itself.
     OpeningWithoutAsking,
-    /// Nothing, in a mount of the past.
+    /// Nothing, in an immutable mount.
     NothingPast,
-    /// That there is no other mount of the same tree.
+    /// There is no other mount of the same tree.
     BeingAlone,
-    /// Nothing, in a mount that is alone.
+    /// Nothing, in an exclusive mount.
     NothingAlone,
-    /// That the threads which serve let their callers go first.
+    /// The serving threads yield to their callers.
     GivingWay,
 }
 
@@ -47,22 +48,22 @@ impl Lacking {
         }
     }
 
-    fn access(&self) -> Access {
+    fn access(&self) -> MountAccess {
         match self {
-            Lacking::NothingPast => Access::Past,
-            Lacking::OpeningWithoutAsking => Access::ReadOnly,
+            Lacking::NothingPast => MountAccess::Past,
+            Lacking::OpeningWithoutAsking => MountAccess::ReadOnly,
             Lacking::Flags(_)
             | Lacking::MissingNames
             | Lacking::BeingAlone
             | Lacking::NothingAlone
-            | Lacking::GivingWay => Access::Everything,
+            | Lacking::GivingWay => MountAccess::Everything,
         }
     }
 }
 
 pub struct Mounted {
     directory: tempfile::TempDir,
-    serving: Serving,
+    serving: FuseServing,
 }
 
 impl Mounted {
@@ -75,7 +76,7 @@ impl Mounted {
                 rules: None,
                 owner: None,
                 checks_modes: false,
-                alone: matches!(lacking, Lacking::NothingAlone),
+                exclusive: matches!(lacking, Lacking::NothingAlone),
                 free_bytes: Arc::new(|| 1 << 40),
                 log: Arc::new(|line| eprintln!("{line}")),
             },
@@ -89,15 +90,26 @@ impl Mounted {
             | Lacking::NothingAlone
             | Lacking::GivingWay => (0, None),
         };
-        let service = Arc::new(Reduced { skin: Arc::clone(&skin), refused, names });
-        let session = Arc::new(Session::new(service, Settings::default()));
+        let service = Arc::new(Reduced {
+            skin: Arc::clone(&skin),
+            refused,
+            names,
+        });
+        let session = Arc::new(FuseSession::new(service, SessionSettings::default()));
         let directory = tempfile::tempdir()?;
-        let read_only = lacking.access() != Access::Everything;
-        let options = MountOptions { read_only, ..MountOptions::new("options") };
+        let read_only = lacking.access() != MountAccess::Everything;
+        let options = FuseMountOptions {
+            read_only,
+            ..FuseMountOptions::new("options")
+        };
         let connection = mount(directory.path(), &options)?;
-        let give_way = !matches!(lacking, Lacking::GivingWay);
-        let options = ServingOptions { transport, give_way, ..ServingOptions::default() };
-        let serving = Serving::start(session, connection, options)?;
+        let yield_to_callers = !matches!(lacking, Lacking::GivingWay);
+        let options = ServingOptions {
+            transport,
+            yield_to_callers,
+            ..ServingOptions::default()
+        };
+        let serving = FuseServing::start(session, connection, options)?;
         skin.watch(serving.notifier());
         Ok(Mounted { directory, serving })
     }
@@ -106,7 +118,7 @@ impl Mounted {
         self.directory.path()
     }
 
-    /// How many requests something makes, and how long it takes.
+    /// The number of requests of an action, and its duration.
     pub fn measure(&self, act: fn(&Path) -> Result<()>) -> Result<(u64, Duration)> {
         let requests = || self.serving.session().counters().total();
         let (before, start) = (requests(), Instant::now());
@@ -116,7 +128,7 @@ impl Mounted {
     }
 
     pub fn end(self) -> Result<()> {
-        unmount(self.directory.path(), Unmount::IfUnused)?;
+        unmount(self.directory.path(), UnmountMode::IfUnused)?;
         self.serving.wait();
         Ok(())
     }
@@ -124,15 +136,33 @@ impl Mounted {
 
 /// `files` with small ones, `large`, and `link`.
 fn tree() -> Result<WorkTree> {
-    let root = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
-    let base = Base { root: Root { directory: root, links: None, totals: Totals::default() }, inodes: None };
-    let tree = WorkTree::in_memory(Objects::new(Arc::new(MemoryStore::new())), base, Arc::new(SystemClock))?;
+    let root = Entry::empty_directory(Meta {
+        mode: 0o755,
+        ..Meta::default()
+    });
+    let base = BaseTree {
+        root: Root {
+            directory: root,
+            links: None,
+            totals: Totals::default(),
+        },
+        inodes: None,
+    };
+    let tree = WorkTree::in_memory(
+        Objects::new(Arc::new(MemoryStore::new())),
+        base,
+        Arc::new(SystemClock),
+    )?;
     let make = |parent, name: &str, new| -> Result<Ino> {
         Ok(tree.create(parent, &EntryName::new(name.as_bytes())?, new)?.ino)
     };
     let files = make(Ino::ROOT, "files", NewEntry::directory(0o755))?;
     for number in 0..FILES {
-        tree.write(make(files, &number.to_string(), NewEntry::file(0o644))?, 0, &[7; 100])?;
+        tree.write(
+            make(files, &number.to_string(), NewEntry::file(0o644))?,
+            0,
+            &[7; 100],
+        )?;
     }
     let large = make(Ino::ROOT, "large", NewEntry::file(0o644))?;
     tree.write(large, 0, &vec![7; LARGE])?;
@@ -141,31 +171,34 @@ fn tree() -> Result<WorkTree> {
     Ok(tree)
 }
 
-/// A skin that does without something.
+/// A skin without some option.
 struct Reduced {
     skin: Arc<Skin>,
-    /// Capabilities that are not asked for.
+    /// Capabilities that are not requested.
     refused: u64,
-    /// Where missing names are looked for, so that the kernel need not be told that it may remember them.
+    /// Where missing names are looked up, so that the kernel does not learn that it may cache them.
     names: Option<WorkTree>,
 }
 
 impl Reduced {
-    fn is_missing(&self, request: &Request<'_>) -> bool {
-        let (Operation::Lookup { name }, Some(tree)) = (request.operation, &self.names) else { return false };
+    fn is_missing(&self, request: &FuseRequest<'_>) -> bool {
+        let (FuseOperation::Lookup { name }, Some(tree)) = (request.operation, &self.names) else {
+            return false;
+        };
         EntryName::new(name).is_ok_and(|name| tree.lookup(Ino(request.nodeid), &name).is_err())
     }
 }
 
-impl Service for Reduced {
+impl FuseService for Reduced {
     fn init(&self, kernel: &InitIn) -> u64 {
         self.skin.init(kernel) & !self.refused
     }
 
-    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
-        match self.is_missing(request) {
-            true => reply.error(Errno::NOENT),
-            false => self.skin.serve(request, reply),
+    fn serve(&self, request: &FuseRequest<'_>, reply: FuseReply<'_>) -> Answered {
+        if self.is_missing(request) {
+            reply.error(Errno::NOENT)
+        } else {
+            self.skin.serve(request, reply)
         }
     }
 
@@ -183,7 +216,7 @@ pub fn file(mount: &Path, number: usize) -> std::path::PathBuf {
     mount.join("files").join(number.to_string())
 }
 
-/// Opens one, with what went wrong if it cannot be.
+/// Opens one; the error names the file.
 pub fn open(path: &Path) -> Result<std::fs::File> {
     std::fs::File::open(path).with_context(|| path.display().to_string())
 }

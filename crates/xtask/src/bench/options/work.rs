@@ -1,4 +1,4 @@
-//! What is done in a mount to see what an agreement is worth.
+//! The work that shows the value of an option.
 
 use std::fs::File;
 use std::io::Write;
@@ -84,7 +84,9 @@ pub const DIRECT_READ: Work = Work {
     act: |mount| {
         let mut options = File::options();
         options.read(true).custom_flags(OFlags::DIRECT.bits() as i32);
-        Ok(options.open(mount.join("large"))?.read_exact_at(&mut vec![0; LARGE], 0)?)
+        Ok(options
+            .open(mount.join("large"))?
+            .read_exact_at(&mut vec![0; LARGE], 0)?)
     },
 };
 
@@ -108,7 +110,11 @@ pub const TWO_IN_A_DIRECTORY: Work = Work {
     },
 };
 
-pub const SMALL_READS: Work = Work { name: "reading 1,000 files again", prepare: read_all, act: read_all };
+pub const SMALL_READS: Work = Work {
+    name: "reading 1,000 files again",
+    prepare: read_all,
+    act: read_all,
+};
 
 pub const NEW_FILES: Work = Work {
     name: "creating and writing 1,000 files",
@@ -123,7 +129,10 @@ pub const APPENDS: Work = Work {
     prepare: read_all,
     act: |mount| {
         (0..FILES).try_for_each(|number| {
-            Ok(File::options().append(true).open(file(mount, number))?.write_all(&[8; 100])?)
+            Ok(File::options()
+                .append(true)
+                .open(file(mount, number))?
+                .write_all(&[8; 100])?)
         })
     },
 };

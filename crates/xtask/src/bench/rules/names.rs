@@ -1,4 +1,5 @@
-//! What operations on names cost in a tree in memory, through rules and without: no kernel, no disk, one thread.
+//! The cost of operations on names in a tree in memory, with rules and without: no kernel, no disk, one
+//! thread.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use anyhow::Result;
 use avfs_core::rules::{Rule, Rules};
 use avfs_core::{Entry, EntryName, Meta, Root, Totals};
 use avfs_store::MemoryStore;
-use avfs_tree::{Base, Ino, NewEntry, Objects, Place, SystemClock, WorkTree};
+use avfs_tree::{BaseTree, EntryPlace, Ino, NewEntry, Objects, SystemClock, WorkTree};
 
 use super::super::measure::micros;
 
@@ -27,7 +28,13 @@ pub fn report(list: &[Rule]) -> Result<()> {
         taken[0].push(round(None)?);
         taken[1].push(round(Some(Rules::new(list.to_vec())?))?);
     }
-    println!("{:<22}{:>12}{:>12}{:>8}", "a name in memory, ns", "no rules", list.len(), "ratio");
+    println!(
+        "{:<22}{:>12}{:>12}{:>8}",
+        "a name in memory, ns",
+        "no rules",
+        list.len(),
+        "ratio"
+    );
     for (index, step) in STEPS.iter().enumerate() {
         let [without, with] = [0, 1].map(|which| {
             let mut times: Vec<Duration> = taken[which].iter().map(|round| round[index]).collect();
@@ -40,9 +47,23 @@ pub fn report(list: &[Rule]) -> Result<()> {
 }
 
 fn round(rules: Option<Rules>) -> Result<Step> {
-    let root = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
-    let base = Base { root: Root { directory: root, links: None, totals: Totals::default() }, inodes: None };
-    let tree = WorkTree::in_memory(Objects::new(Arc::new(MemoryStore::new())), base, Arc::new(SystemClock))?;
+    let root = Entry::empty_directory(Meta {
+        mode: 0o755,
+        ..Meta::default()
+    });
+    let base = BaseTree {
+        root: Root {
+            directory: root,
+            links: None,
+            totals: Totals::default(),
+        },
+        inodes: None,
+    };
+    let tree = WorkTree::in_memory(
+        Objects::new(Arc::new(MemoryStore::new())),
+        base,
+        Arc::new(SystemClock),
+    )?;
     let door = tree.holding_door();
     if let Some(rules) = rules {
         door.set_rules(rules);
@@ -56,9 +77,11 @@ fn round(rules: Option<Rules>) -> Result<Step> {
 }
 
 fn steps(door: &WorkTree, directories: &[Ino]) -> Result<Step> {
-    let places = |word: &str| -> Result<Vec<Place>> {
+    let places = |word: &str| -> Result<Vec<EntryPlace>> {
         let name = |number: usize| EntryName::new(format!("{word}-{number}.rs").as_bytes());
-        (0..FILES).map(|number| Ok(Place::new(directories[number % DIRECTORIES], name(number)?))).collect()
+        (0..FILES)
+            .map(|number| Ok(EntryPlace::new(directories[number % DIRECTORIES], name(number)?)))
+            .collect()
     };
     let (old, new) = (places("old")?, places("new")?);
     let mut files = Vec::new();
@@ -70,15 +93,25 @@ fn steps(door: &WorkTree, directories: &[Ino]) -> Result<Step> {
             Ok(())
         })?,
         timed(|| {
-            directories.iter().try_for_each(|ino| Ok(door.read_directory(*ino, None, FILES).map(drop)?))
+            directories
+                .iter()
+                .try_for_each(|ino| Ok(door.read_directory(*ino, None, FILES).map(drop)?))
         })?,
-        timed(|| old.iter().try_for_each(|at| Ok(door.lookup(at.parent, &at.name).map(drop)?)))?,
+        timed(|| {
+            old.iter()
+                .try_for_each(|at| Ok(door.lookup(at.parent, &at.name).map(drop)?))
+        })?,
         timed(|| files.iter().try_for_each(|ino| Ok(door.attr(*ino).map(drop)?)))?,
         timed(|| {
             let pairs = old.iter().zip(&new);
-            pairs.into_iter().try_for_each(|(from, to)| Ok(door.rename(from.clone(), to.clone())?))
+            pairs
+                .into_iter()
+                .try_for_each(|(from, to)| Ok(door.rename(from.clone(), to.clone())?))
         })?,
-        timed(|| new.iter().try_for_each(|at| Ok(door.unlink(at.parent, &at.name)?)))?,
+        timed(|| {
+            new.iter()
+                .try_for_each(|at| Ok(door.unlink(at.parent, &at.name)?))
+        })?,
     ])
 }
 

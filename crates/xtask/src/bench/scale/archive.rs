@@ -1,4 +1,4 @@
-//! Archives of many small files, written while they are read: no host directory has to hold them.
+//! Archives of many small files, generated while they are read: they are never in a host directory.
 
 use std::io::Write;
 
@@ -19,5 +19,9 @@ pub fn write(count: usize, out: &mut dyn Write) -> Result<()> {
 }
 
 pub fn path(index: usize) -> String {
-    format!("d{:03}/e{:03}/file{index:07}.txt", index / 10_000, index / 100 % 100)
+    format!(
+        "d{:03}/e{:03}/file{index:07}.txt",
+        index / 10_000,
+        index / 100 % 100
+    )
 }

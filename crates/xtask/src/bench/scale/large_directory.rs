@@ -1,5 +1,5 @@
-//! One directory of many files: an operation in it costs what it costs in a small one, also while a snapshot
-//! is being taken.
+//! One directory of many files: an operation in it costs as much as in a small one, also while a snapshot is
+//! being taken.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::site::{Mount, Site};
 use super::{Options, Report};
 
 const VAULT: &str = "directory";
-/// How many operations are looked at, in the beginning and in the end.
+/// How many operations are measured, at the beginning and at the end.
 const SOME: usize = 5_000;
 
 pub fn measure(site: &Site, options: &Options, report: &mut Report) -> Result<()> {
@@ -22,10 +22,15 @@ pub fn measure(site: &Site, options: &Options, report: &mut Report) -> Result<()
     }
     measured(&mount, "creating among few", report, || create(&mount, 0..SOME))?;
     create(&mount, SOME..count - SOME)?;
-    measured(&mount, &format!("creating among {count}"), report, || create(&mount, count - SOME..count))?;
+    measured(&mount, &format!("creating among {count}"), report, || {
+        create(&mount, count - SOME..count)
+    })?;
     snapshot_meanwhile(site, &mount, count, report)?;
     let start = Instant::now();
-    ensure!(std::fs::read_dir(mount.path("large"))?.count() == count, "names are missing");
+    ensure!(
+        std::fs::read_dir(mount.path("large"))?.count() == count,
+        "names are missing"
+    );
     report.add(format!("listing {count} names"), millis(start.elapsed()), "ms");
     let remove = || (0..SOME).try_for_each(|index| Ok(std::fs::remove_file(mount.path(&name(index)))?));
     measured(&mount, &format!("removing among {count}"), report, remove)
@@ -55,7 +60,7 @@ fn measured(
     Ok(())
 }
 
-/// Takes a snapshot of everything while another client goes on.
+/// Takes a snapshot of everything while another client works.
 fn snapshot_meanwhile(site: &Site, mount: &Mount<'_>, count: usize, report: &mut Report) -> Result<()> {
     let before = mount.served()?;
     let is_over = AtomicBool::new(false);
@@ -74,7 +79,7 @@ fn snapshot_meanwhile(site: &Site, mount: &Mount<'_>, count: usize, report: &mut
     Ok(())
 }
 
-/// Makes files until it is over; returns the longest time that one took.
+/// Creates files until it is over; returns the longest duration of one.
 fn probe(mount: &Mount<'_>, is_over: &AtomicBool) -> Result<Duration> {
     let mut longest = Duration::ZERO;
     for index in 0.. {

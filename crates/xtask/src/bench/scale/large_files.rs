@@ -28,7 +28,9 @@ fn sparse(site: &Site, report: &mut Report) -> Result<()> {
     let file = File::create_new(mount.path("sparse"))?;
     file.set_len(SIZE)?;
     let places: Vec<u64> = (0..5).map(|part| part * 4 * GIB + 12_345).collect();
-    places.iter().try_for_each(|place| file.write_all_at(&[b'x'; 4096], *place))?;
+    places
+        .iter()
+        .try_for_each(|place| file.write_all_at(&[b'x'; 4096], *place))?;
     drop(file);
     let took = site.avfs(&["--vault", "sparse", "checkpoint", "save", "sparse"])?;
     report.add_with_goal("snapshot of a sparse file of 20 GiB", millis(took), "ms", 100.0);
@@ -65,13 +67,18 @@ fn small_change(site: &Site, report: &mut Report) -> Result<()> {
         snapshots.push(saved.time);
         fsyncs.push(saved.fsync);
     }
-    report.add_with_goal("4 KiB in 1 GiB after a fork, with fsync", millis(middle(writes)), "ms", 20.0);
+    report.add_with_goal(
+        "4 KiB in 1 GiB after a fork, with fsync",
+        millis(middle(writes)),
+        "ms",
+        20.0,
+    );
     report.add_with_goal("  and its snapshot", millis(middle(snapshots)), "ms", 20.0);
     report.add("  one fsync of the host meanwhile", millis(middle(fsyncs)), "ms");
     Ok(())
 }
 
-/// Writes on and on while the journal is looked at.
+/// Writes continuously while the size of the journal is monitored.
 fn stream(site: &Site, gib: u64, report: &mut Report) -> Result<()> {
     let mount = site.mount_new("stream")?;
     let work = site.home.join("work");
@@ -80,7 +87,7 @@ fn stream(site: &Site, gib: u64, report: &mut Report) -> Result<()> {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Acquire) {
-                // Journals go while they are counted.
+                // Journals disappear while they are counted.
                 longest.fetch_max(disk_bytes(&work).unwrap_or(0), Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(200));
             }
@@ -90,12 +97,24 @@ fn stream(site: &Site, gib: u64, report: &mut Report) -> Result<()> {
         written
     })?;
     let took = start.elapsed().as_secs_f64();
-    report.add(format!("writing {gib} GiB"), (gib << 30) as f64 / 1e6 / took, "MB/s");
-    report.add_with_goal("  most memory", megabytes(mount.served()?.memory()?.peak), "MB", 200.0);
+    report.add(
+        format!("writing {gib} GiB"),
+        (gib << 30) as f64 / 1e6 / took,
+        "MB/s",
+    );
+    report.add_with_goal(
+        "  most memory",
+        megabytes(mount.served()?.memory()?.peak),
+        "MB",
+        200.0,
+    );
     report.add("  most journal", longest.into_inner() as f64 / 1e6, "MB");
     let start = Instant::now();
     while disk_bytes(&work)? > 1 << 20 {
-        ensure!(start.elapsed() < Duration::from_secs(120), "the journal stays on the disk");
+        ensure!(
+            start.elapsed() < Duration::from_secs(120),
+            "the journal stays on the disk"
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
     report.add("  until the journal is gone", start.elapsed().as_secs_f64(), "s");

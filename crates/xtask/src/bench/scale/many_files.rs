@@ -1,4 +1,4 @@
-//! A vault of many files: mounting it, leaving it alone, walking it.
+//! A vault of many files: mounting it, leaving it idle, walking it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,13 +22,18 @@ pub fn measure(site: &Site, options: &Options, report: &mut Report) -> Result<()
     report.add_with_goal(format!("mounting {files} files"), millis(times[2]), "ms", 20.0);
     let mount = site.mount(VAULT)?;
     let idle = mount.served()?.memory()?;
-    report.add_with_goal(format!("idle mount of {files} files"), megabytes(idle.resident), "MB", 15.0);
+    report.add_with_goal(
+        format!("idle mount of {files} files"),
+        megabytes(idle.resident),
+        "MB",
+        15.0,
+    );
     report.add("  of which not the program itself", megabytes(idle.own), "MB");
     stat_some(&mount, files, report)?;
     walk(&mount, files, idle.resident, report)
 }
 
-/// The store with the vault, filled when it is used for the first time.
+/// The store with the vault, filled on first use.
 fn filled(site: &Site, files: usize) -> Result<Site> {
     let site = site.kept(&format!("scale-{files}-files"))?;
     let done = site.home.with_extension("done");
@@ -36,7 +41,9 @@ fn filled(site: &Site, files: usize) -> Result<Site> {
         eprintln!("filling a vault with {files} files");
         _ = site.avfs(&["vault", "delete", VAULT, "--yes"]);
         site.avfs(&["vault", "create", VAULT])?;
-        site.feed(&["--vault", VAULT, "import", "-"], |out| archive::write(files, out))?;
+        site.feed(&["--vault", VAULT, "import", "-"], |out| {
+            archive::write(files, out)
+        })?;
         std::fs::write(done, "")?;
     }
     Ok(site)
@@ -47,7 +54,10 @@ fn stat_some(mount: &Mount<'_>, files: usize, report: &mut Report) -> Result<()>
     let before = mount.served()?;
     let step = (files / 10_000).max(1);
     for index in (0..files).step_by(step) {
-        ensure!(std::fs::metadata(mount.path(&archive::path(index)))?.len() > 0, "an empty file");
+        ensure!(
+            std::fs::metadata(mount.path(&archive::path(index)))?.len() > 0,
+            "an empty file"
+        );
     }
     let requests = mount.served()?.since(&before);
     requests.report(&format!("stat of 10000 among {files} files, cold"), report);
@@ -62,17 +72,31 @@ fn stat_some(mount: &Mount<'_>, files: usize, report: &mut Report) -> Result<()>
 fn walk(mount: &Mount<'_>, files: usize, idle: u64, report: &mut Report) -> Result<()> {
     let start = Instant::now();
     ensure!(find(&mount.dir)? == files, "find does not find all files");
-    report.add(format!("find -size +0 of {files} files, cold"), start.elapsed().as_secs_f64(), "s");
+    report.add(
+        format!("find -size +0 of {files} files, cold"),
+        start.elapsed().as_secs_f64(),
+        "s",
+    );
     let known = mount.served()?.memory()?;
     let each = known.resident.saturating_sub(idle) as f64 / files as f64;
-    // Caches have a size of their own: among fewer files they would count for more than the inodes.
-    match files >= 1_000_000 {
-        true => report.add_with_goal("memory for each known inode, caches included", each, "bytes", 250.0),
-        false => report.add("memory for each known inode, caches included", each, "bytes"),
+    // Caches have a fixed size: with fewer files they would outweigh the inodes.
+    if files >= 1_000_000 {
+        report.add_with_goal(
+            "memory for each known inode, caches included",
+            each,
+            "bytes",
+            250.0,
+        )
+    } else {
+        report.add("memory for each known inode, caches included", each, "bytes")
     }
     let start = Instant::now();
     find(&mount.dir)?;
-    report.add(format!("find -size +0 of {files} files, again"), start.elapsed().as_secs_f64(), "s");
+    report.add(
+        format!("find -size +0 of {files} files, again"),
+        start.elapsed().as_secs_f64(),
+        "s",
+    );
     Ok(())
 }
 

@@ -25,7 +25,10 @@ fn one_vault(site: &Site, count: usize, report: &mut Report) -> Result<()> {
         .collect::<Result<_>>()?;
     let took = start.elapsed() / count as u32;
     report.add(format!("one of {count} mounts of one vault"), millis(took), "ms");
-    ensure!(mounts.iter().all(|mount| mount.path("file").exists()), "a mount does not show the file");
+    ensure!(
+        mounts.iter().all(|mount| mount.path("file").exists()),
+        "a mount does not show the file"
+    );
     let all = memory(pid)?;
     report.add("  all in one process", megabytes(all.resident), "MB");
     let each = (all.resident - alone.resident) as f64 / (count - 1).max(1) as f64;
@@ -35,10 +38,15 @@ fn one_vault(site: &Site, count: usize, report: &mut Report) -> Result<()> {
 
 fn many_vaults(site: &Site, count: usize, report: &mut Report) -> Result<()> {
     let start = Instant::now();
-    let mounts: Vec<Mount<'_>> =
-        (0..count).map(|number| site.mount_new(&format!("vault-{number}"))).collect::<Result<_>>()?;
+    let mounts: Vec<Mount<'_>> = (0..count)
+        .map(|number| site.mount_new(&format!("vault-{number}")))
+        .collect::<Result<_>>()?;
     let took = start.elapsed() / count as u32;
-    report.add(format!("one of {count} vaults made and mounted"), millis(took), "ms");
+    report.add(
+        format!("one of {count} vaults made and mounted"),
+        millis(took),
+        "ms",
+    );
     let mut sum = (0, 0);
     for mount in &mounts {
         mount.create("file")?;
@@ -47,6 +55,10 @@ fn many_vaults(site: &Site, count: usize, report: &mut Report) -> Result<()> {
     }
     let count = count as u64;
     report.add_with_goal("  each process", megabytes(sum.0 / count), "MB", 15.0);
-    report.add("  of which not the program itself", megabytes(sum.1 / count), "MB");
+    report.add(
+        "  of which not the program itself",
+        megabytes(sum.1 / count),
+        "MB",
+    );
     Ok(())
 }

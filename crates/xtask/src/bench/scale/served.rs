@@ -1,4 +1,4 @@
-//! What the process that serves a mount says of itself, and what the system says of it.
+//! Information about the process that serves a mount, from itself and from the system.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct Served {
     pub pid: u64,
     /// How many requests took from `2^n` up to `2^(n+1)` nanoseconds.
     serve_ns: Vec<u64>,
-    /// How long the process has computed so far.
+    /// The CPU time of the process so far.
     cpu: Duration,
 }
 
@@ -22,22 +22,37 @@ impl Served {
         let answer: Value = serde_json::from_slice(answer).context("the answer of `avfs mounts`")?;
         let mounts = answer["mounts"].as_array().context("no list of mounts")?;
         let wanted = |mount: &&Value| mount["dir"].as_str().is_some_and(|there| Path::new(there) == dir);
-        let mount = mounts.iter().find(wanted).with_context(|| format!("{} is no mount", dir.display()))?;
+        let mount = mounts
+            .iter()
+            .find(wanted)
+            .with_context(|| format!("{} is no mount", dir.display()))?;
         let pid = mount["pid"].as_u64().context("a mount without a process")?;
         let counts = mount["serve_ns"].as_array().context("a mount without times")?;
         let serve_ns = counts.iter().filter_map(Value::as_u64).collect();
-        Ok(Served { pid, serve_ns, cpu: cpu(pid)? })
+        Ok(Served {
+            pid,
+            serve_ns,
+            cpu: cpu(pid)?,
+        })
     }
 
-    /// Memory in bytes: all that is there of it, and the most that there ever was.
+    /// Memory in bytes: the current amount, and the peak.
     pub fn memory(&self) -> Result<Memory> {
         memory(self.pid)
     }
 
-    /// What was served since an earlier moment.
+    /// The requests since an earlier moment.
     pub fn since(&self, before: &Served) -> Requests {
-        let counts = self.serve_ns.iter().zip(&before.serve_ns).map(|(now, then)| now - then).collect();
-        Requests { counts, cpu: self.cpu - before.cpu }
+        let counts = self
+            .serve_ns
+            .iter()
+            .zip(&before.serve_ns)
+            .map(|(now, then)| now - then)
+            .collect();
+        Requests {
+            counts,
+            cpu: self.cpu - before.cpu,
+        }
     }
 }
 
@@ -45,7 +60,7 @@ impl Served {
 pub struct Memory {
     pub resident: u64,
     pub peak: u64,
-    /// Without what belongs to files, such as the program itself.
+    /// Without memory that belongs to files, such as the program itself.
     pub own: u64,
 }
 
@@ -55,19 +70,35 @@ pub fn memory(pid: u64) -> Result<Memory> {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
     };
-    let all = || Some(Memory { resident: field("VmRSS:")?, peak: field("VmHWM:")?, own: field("RssAnon:")? });
+    let all = || {
+        Some(Memory {
+            resident: field("VmRSS:")?,
+            peak: field("VmHWM:")?,
+            own: field("RssAnon:")?,
+        })
+    };
     all().context("the system does not tell the memory of a process")
 }
 
-/// User and system time: the fields behind the name, which is in brackets.
+/// User and system time: the fields after the name, which is in brackets.
 fn cpu(pid: u64) -> Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks: u64 = [11, 12].iter().filter_map(|index| fields.get(*index)?.parse::<u64>().ok()).sum();
-    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let ticks: u64 = [11, 12]
+        .iter()
+        .filter_map(|index| fields.get(*index)?.parse::<u64>().ok())
+        .sum();
+    Ok(Duration::from_secs_f64(
+        ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
+    ))
 }
 
-/// Requests, by how long each took.
+/// Requests, by the duration of each.
 pub struct Requests {
     counts: Vec<u64>,
     cpu: Duration,
@@ -78,7 +109,8 @@ impl Requests {
         self.counts.iter().sum()
     }
 
-    /// The microseconds that this share of the requests took at most; evenly spread within a bucket.
+    /// The microseconds that this fraction of the requests took at most, assuming an even distribution within
+    /// a bucket.
     pub fn micros(&self, share: f64) -> f64 {
         let wanted = self.total() as f64 * share;
         let mut before = 0.0;
@@ -93,10 +125,15 @@ impl Requests {
         0.0
     }
 
-    /// Beside the times that passed, which others on the machine lengthen, the time that was computed.
+    /// Elapsed times, which other load on the machine lengthens, and beside them the CPU time.
     pub fn report(&self, what: &str, report: &mut Report) {
         report.add_with_goal(format!("{what}: our time, median"), self.micros(0.5), "µs", 5.0);
-        report.add_with_goal(format!("{what}: our time, 99 of 100"), self.micros(0.99), "µs", 50.0);
+        report.add_with_goal(
+            format!("{what}: our time, 99 of 100"),
+            self.micros(0.99),
+            "µs",
+            50.0,
+        );
         let each = self.cpu.as_secs_f64() * 1e6 / self.total().max(1) as f64;
         report.add(format!("{what}: CPU per request, kernel included"), each, "µs");
     }
@@ -110,9 +147,20 @@ mod tests {
     fn shares_of_a_histogram() {
         let mut counts = vec![0; 40];
         (counts[10], counts[14]) = (98, 2);
-        let requests = Requests { counts, cpu: Duration::ZERO };
+        let requests = Requests {
+            counts,
+            cpu: Duration::ZERO,
+        };
         assert_eq!(requests.total(), 100);
-        assert!((1.024..2.048).contains(&requests.micros(0.5)), "{}", requests.micros(0.5));
-        assert!((16.384..32.768).contains(&requests.micros(0.99)), "{}", requests.micros(0.99));
+        assert!(
+            (1.024..2.048).contains(&requests.micros(0.5)),
+            "{}",
+            requests.micros(0.5)
+        );
+        assert!(
+            (16.384..32.768).contains(&requests.micros(0.99)),
+            "{}",
+            requests.micros(0.99)
+        );
     }
 }

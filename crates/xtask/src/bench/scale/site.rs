@@ -14,21 +14,23 @@ pub struct Site {
     avfs: PathBuf,
     pub home: PathBuf,
     transport: String,
-    /// Where mounts are made; gone at the end.
+    /// The directory for mounts, removed at the end.
     mounts: tempfile::TempDir,
-    /// The store, if it is not to be kept.
+    /// The store, if it is temporary.
     _home: Option<tempfile::TempDir>,
 }
 
 impl Site {
-    /// A new store, gone at the end.
+    /// A new store, removed at the end.
     pub fn new(avfs: &Path, options: &Options) -> Result<Site> {
-        let home = tempfile::Builder::new().prefix("scale-").tempdir_in(&options.dir)?;
+        let home = tempfile::Builder::new()
+            .prefix("scale-")
+            .tempdir_in(&options.dir)?;
         let path = fs::canonicalize(home.path())?;
         Site::at(avfs, &options.transport, path, Some(home))
     }
 
-    /// A store beside it that stays, because it takes long to fill.
+    /// A permanent store, because it takes long to fill.
     pub fn kept(&self, name: &str) -> Result<Site> {
         let home = self.home.with_file_name(name);
         fs::create_dir_all(&home)?;
@@ -36,17 +38,28 @@ impl Site {
     }
 
     fn at(avfs: &Path, transport: &str, home: PathBuf, guard: Option<tempfile::TempDir>) -> Result<Site> {
-        let mounts = tempfile::Builder::new().prefix("mounts-").tempdir_in(home.parent().unwrap_or(&home))?;
-        Ok(Site { avfs: avfs.into(), home, transport: transport.into(), mounts, _home: guard })
+        let mounts = tempfile::Builder::new()
+            .prefix("mounts-")
+            .tempdir_in(home.parent().unwrap_or(&home))?;
+        Ok(Site {
+            avfs: avfs.into(),
+            home,
+            transport: transport.into(),
+            mounts,
+            _home: guard,
+        })
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.avfs);
-        command.args(arguments).env("AVFS_HOME", &self.home).stdin(Stdio::null());
+        command
+            .args(arguments)
+            .env("AVFS_HOME", &self.home)
+            .stdin(Stdio::null());
         command
     }
 
-    /// Runs a command that must succeed and says how long it took. Its output goes to a file, because the
+    /// Runs a command that must succeed and returns its duration. Its output goes to a file, because the
     /// owner of a mount may keep it open.
     pub fn avfs(&self, arguments: &[&str]) -> Result<Duration> {
         let talk = tempfile::NamedTempFile::new()?;
@@ -55,17 +68,26 @@ impl Site {
         let start = Instant::now();
         let status = command.status()?;
         let time = start.elapsed();
-        ensure!(status.success(), "avfs {}: {}", arguments.join(" "), fs::read_to_string(talk.path())?);
+        ensure!(
+            status.success(),
+            "avfs {}: {}",
+            arguments.join(" "),
+            fs::read_to_string(talk.path())?
+        );
         Ok(time)
     }
 
-    /// Feeds a command what `write` writes.
+    /// Feeds a command with the output of `write`.
     pub fn feed(
         &self,
         arguments: &[&str],
         write: impl FnOnce(&mut dyn std::io::Write) -> Result<()>,
     ) -> Result<()> {
-        let mut child = self.command(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()?;
         if let Some(input) = child.stdin.take() {
             write(&mut std::io::BufWriter::with_capacity(1 << 20, input))?;
         }
@@ -73,7 +95,7 @@ impl Site {
         Ok(())
     }
 
-    /// Mounts a vault; how long that took is kept.
+    /// Mounts a vault; its duration is recorded.
     pub fn mount(&self, vault: &str) -> Result<Mount<'_>> {
         self.mount_at(vault, vault)
     }
@@ -85,7 +107,11 @@ impl Site {
         let dir = fs::canonicalize(dir)?;
         let text = dir.display().to_string();
         let took = self.avfs(&["mount", vault, &text, "--transport", &self.transport])?;
-        Ok(Mount { site: self, dir, took })
+        Ok(Mount {
+            site: self,
+            dir,
+            took,
+        })
     }
 
     /// Makes a new vault and mounts it.
@@ -120,7 +146,11 @@ impl Mount<'_> {
 
 impl Drop for Mount<'_> {
     fn drop(&mut self) {
-        if self.site.avfs(&["unmount", &self.dir.display().to_string()]).is_err() {
+        if self
+            .site
+            .avfs(&["unmount", &self.dir.display().to_string()])
+            .is_err()
+        {
             _ = Command::new("umount").arg("-l").arg(&self.dir).status();
         }
     }

@@ -7,17 +7,25 @@ use ratatui_core::text::{Line, Span};
 
 use super::{BOLD, FAINT, YELLOW, put, sign_of};
 use crate::commands::review::decision::{Mark, Together};
-use crate::commands::review::keys::{Mode, Question};
+use crate::commands::review::keys::{Mode, ReviewQuestion};
 use crate::commands::review::model::{Model, Pane};
 
 pub fn title(model: &Model, screen: &mut Buffer, area: Rect) {
     let bar = Style::new().add_modifier(Modifier::REVERSED);
     screen.set_style(area, bar);
     let name = Span::styled(format!(" {} ", model.task), bar.add_modifier(Modifier::BOLD));
-    put(screen, area, &Line::from(vec![name, Span::styled(format!("→ {}", model.root), bar)]));
+    put(
+        screen,
+        area,
+        &Line::from(vec![name, Span::styled(format!("→ {}", model.root), bar)]),
+    );
     let counts = counts(model);
     let width = counts.width() as u16;
-    let right = Rect { x: area.right().saturating_sub(width), width: width.min(area.width), ..area };
+    let right = Rect {
+        x: area.right().saturating_sub(width),
+        width: width.min(area.width),
+        ..area
+    };
     put(screen, right, &counts.style(bar));
 }
 
@@ -53,9 +61,9 @@ pub fn bottom(model: &Model, screen: &mut Buffer, area: Rect) {
     put(screen, area, &line);
 }
 
-fn question_of(model: &Model, question: Question) -> String {
+fn question_of(model: &Model, question: ReviewQuestion) -> String {
     match question {
-        Question::Apply => format!("apply {} to {}?  y / n", model.accepted().summary(), model.root),
+        ReviewQuestion::Apply => format!("apply {} to {}?  y / n", model.accepted().summary(), model.root),
     }
 }
 
@@ -84,19 +92,10 @@ fn keys(model: &Model, width: usize) -> Line<'static> {
         ("o", "open or close".to_owned()),
         ("v", "side by side".to_owned()),
     ];
-    let conflict = [
-        ("?", "help"),
-        ("m", "keep mine"),
-        ("t", "take the task's"),
-        ("b", "both with markers"),
-        ("e", "edit"),
-        ("n", "next hunk"),
-        ("q", "leave"),
-    ];
-    let is_conflict = model.open.as_ref().is_some_and(|open| open.conflict.is_some());
-    let hints = match is_conflict {
-        true => conflict.map(|(key, text)| (key, text.to_owned())).to_vec(),
-        false => usual.to_vec(),
+    let conflict = model.open.as_ref().and_then(|open| open.conflict.as_ref());
+    let hints = match conflict.map(|conflict| conflict.places.len()) {
+        None => usual.to_vec(),
+        Some(places) => conflict_keys(model.pane, places),
     };
     for (key, text) in hints {
         let hint = [Span::styled(key, BOLD), Span::styled(format!(" {text}  "), FAINT)];
@@ -106,4 +105,22 @@ fn keys(model: &Model, width: usize) -> Line<'static> {
         hint.into_iter().for_each(|span| line.push_span(span));
     }
     line
+}
+
+/// The keys of a conflict. Where there are several in a file, they say how many a key decides.
+fn conflict_keys(pane: Pane, places: usize) -> Vec<(&'static str, String)> {
+    let (of_which, next) = match pane {
+        Pane::Tree if places > 1 => (format!(" in all {places}"), ("Tab", "one by one")),
+        Pane::Diff if places > 1 => (" here".to_owned(), ("n", "next conflict")),
+        Pane::Tree | Pane::Diff => (String::new(), ("n", "next hunk")),
+    };
+    vec![
+        ("?", "help".to_owned()),
+        ("m", format!("keep mine{of_which}")),
+        ("t", format!("take the task's{of_which}")),
+        ("b", format!("both with markers{of_which}")),
+        (next.0, next.1.to_owned()),
+        ("e", "edit the file".to_owned()),
+        ("q", "leave".to_owned()),
+    ]
 }

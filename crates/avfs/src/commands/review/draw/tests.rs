@@ -1,4 +1,4 @@
-use agentvfs::patch::Status;
+use agentvfs::patch::ChangeStatus;
 use insta::assert_snapshot;
 use ratatui_core::layout::Size;
 
@@ -9,7 +9,9 @@ fn screen(scene: &Scene, width: u16, height: u16) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     draw(&scene.model, Palette::Basic, &mut buffer);
     let symbols: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
-    let rows = symbols.chunks(width.into()).map(|row| row.concat().trim_end().to_owned());
+    let rows = symbols
+        .chunks(width.into())
+        .map(|row| row.concat().trim_end().to_owned());
     rows.collect::<Vec<_>>().join("\n")
 }
 
@@ -63,7 +65,13 @@ fn a_wide_screen_shows_both_sides() {
 
 #[test]
 fn questions_and_the_filter_stand_at_the_bottom() {
-    let bottom = |keys| shown(Scene::small(), keys, 80, 10).lines().last().unwrap().to_owned();
+    let bottom = |keys| {
+        shown(Scene::small(), keys, 80, 10)
+            .lines()
+            .last()
+            .unwrap()
+            .to_owned()
+    };
     assert_eq!(bottom("A Enter"), "apply 3 files to /home/me/web?  y / n");
     assert_eq!(bottom("/ s r"), "/sr   Enter keeps it, Esc shows all files");
     assert!(bottom("Enter").starts_with("nothing is accepted yet"));
@@ -74,22 +82,34 @@ fn a_directory_lists_its_files() {
     let screen = shown(Scene::small(), "j a g k", 80, 10);
     assert!(screen.contains("· A /docs/new"), "{screen}");
     let screen = shown(Scene::small(), "j r", 80, 10);
-    assert!(screen.contains("✗ M /src/a") && screen.contains("✗ M /src/b"), "{screen}");
+    assert!(
+        screen.contains("✗ M /src/a") && screen.contains("✗ M /src/b"),
+        "{screen}"
+    );
 }
 
 #[test]
 fn help_lists_the_keys() {
     let help = shown(Scene::small(), "?", 80, 24);
-    assert!(help.contains("accept the hunk, file or directory, and go on"), "{help}");
+    assert!(
+        help.contains("accept the hunk, file or directory, and go on"),
+        "{help}"
+    );
     assert!(!shown(Scene::small(), "? x", 80, 24).contains("go on"));
 }
 
 #[test]
 fn nothing_of_a_file_steers_the_terminal() {
-    let scene =
-        Scene::new(&[("a\u{1b}[31m\u{7}", Status::Modified, &["-\u{1b}]0;x\u{7}\n+\u{9b}2J\u{202e}"])]);
+    let scene = Scene::new(&[(
+        "a\u{1b}[31m\u{7}",
+        ChangeStatus::Modified,
+        &["-\u{1b}]0;x\u{7}\n+\u{9b}2J\u{202e}"],
+    )]);
     let screen = shown(scene, "Tab", 120, 12);
-    assert!(!screen.contains(|c: char| c.is_control() && c != '\n'), "{screen:?}");
+    assert!(
+        !screen.contains(|c: char| c.is_control() && c != '\n'),
+        "{screen:?}"
+    );
     assert!(screen.contains("\\u{1b}]0;x\\u{7}"), "{screen}");
     assert!(screen.contains("\\u{9b}2J\\u{202e}"), "{screen}");
 }
@@ -100,7 +120,7 @@ fn no_screen_is_too_small() {
         let mut scene = Scene::small().sized(width, height);
         for keys in ["a", "Tab", "?", "x", "/ s", "Enter", "n n", "Enter"] {
             scene.press(keys);
-            // The screen can be another one than the model was told of, until the next event.
+            // The screen can have a different size than the model knows, until the next event.
             for other in [Size::new(width, height), Size::new(5, 5), Size::new(100, 1)] {
                 draw(
                     &scene.model,

@@ -1,6 +1,6 @@
-//! The changed files, with what was decided about them.
+//! The changed files, with the decisions on them.
 
-use agentvfs::patch::Status;
+use agentvfs::patch::ChangeStatus;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Modifier, Style};
@@ -15,7 +15,12 @@ pub fn tree(model: &Model, screen: &mut Buffer, area: Rect) {
     if model.tree.is_empty() {
         put(screen, area, &Line::styled(" no such file", FAINT));
     }
-    let shown = model.tree.iter().enumerate().skip(model.tree_top).take(area.height.into());
+    let shown = model
+        .tree
+        .iter()
+        .enumerate()
+        .skip(model.tree_top)
+        .take(area.height.into());
     for (index, row) in shown {
         let place = row_of(area, index - model.tree_top);
         put(screen, place, &line(model, row, area.width.into()));
@@ -41,41 +46,55 @@ fn line(model: &Model, row: &TreeRow, width: usize) -> Line<'static> {
     let mark = Span::styled(format!(" {sign} "), style);
     let room = width.saturating_sub(5);
     match row {
-        TreeRow::Directory { depth, name, files, fold, is_folded } => {
+        TreeRow::Directory {
+            depth,
+            name,
+            files,
+            fold,
+            is_folded,
+        } => {
             let style = match fold {
                 Fold::Conflicts => YELLOW.patch(BOLD),
                 Fold::Ignored => FAINT,
                 Fold::Directory(_) => BLUE.patch(BOLD),
             };
-            let (arrow, count) = match is_folded {
-                true => ("▸ ", format!(" {}", files.len())),
-                false => ("", String::new()),
+            let (arrow, count) = if *is_folded {
+                ("▸ ", format!(" {}", files.len()))
+            } else {
+                ("", String::new())
             };
             let taken = depth * 2 + arrow.chars().count() + count.len();
             let name = cut(name.clone(), (room + 2).saturating_sub(taken));
             let indent = Span::raw(format!("{}{arrow}", "  ".repeat(*depth)));
-            Line::from(vec![mark, indent, Span::styled(name, style), Span::styled(count, FAINT)])
+            Line::from(vec![
+                mark,
+                indent,
+                Span::styled(name, style),
+                Span::styled(count, FAINT),
+            ])
         }
         TreeRow::File { depth, name, file } => {
             let status = model.files[*file].status;
-            let letter =
-                Span::styled(format!("{}{} ", "  ".repeat(*depth), status.letter()), letter_style(status));
+            let letter = Span::styled(
+                format!("{}{} ", "  ".repeat(*depth), status.letter()),
+                letter_style(status),
+            );
             let name = cut(name.clone(), room.saturating_sub(depth * 2));
             Line::from(vec![mark, letter, Span::raw(name)])
         }
     }
 }
 
-pub fn letter_style(status: Status) -> Style {
+pub fn letter_style(status: ChangeStatus) -> Style {
     match status {
-        Status::Added => GREEN,
-        Status::Removed => RED,
-        Status::Modified | Status::TypeChanged | Status::Attributes => YELLOW,
-        Status::Renamed => CYAN,
+        ChangeStatus::Added => GREEN,
+        ChangeStatus::Removed => RED,
+        ChangeStatus::Modified | ChangeStatus::TypeChanged | ChangeStatus::Attributes => YELLOW,
+        ChangeStatus::Renamed => CYAN,
     }
 }
 
-/// A name that is too long loses its middle: both ends tell it from others.
+/// A name that is too long loses its middle: both ends distinguish it from others.
 fn cut(name: String, width: usize) -> String {
     let count = name.chars().count();
     if Span::raw(&name).width() <= width || width < 4 {
@@ -83,5 +102,9 @@ fn cut(name: String, width: usize) -> String {
     }
     let head = (width - 1) / 2;
     let tail = width - 1 - head;
-    name.chars().take(head).chain(['…']).chain(name.chars().skip(count.saturating_sub(tail))).collect()
+    name.chars()
+        .take(head)
+        .chain(['…'])
+        .chain(name.chars().skip(count.saturating_sub(tail)))
+        .collect()
 }

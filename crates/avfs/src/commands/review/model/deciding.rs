@@ -1,16 +1,16 @@
-//! Decisions, and what they add up to.
+//! Decisions, and their totals.
 
 use avfs_core::TreePath;
 
 use super::choosing::CHOOSE;
 use super::{Model, Pane};
 use crate::commands::review::accepted::Accepted;
-use crate::commands::review::decision::{Decision, Mark, Part};
-use crate::commands::review::keys::Action;
+use crate::commands::review::decision::{Decision, HunkPart, Mark};
+use crate::commands::review::keys::ReviewAction;
 use crate::commands::review::tree::Group;
 use crate::versions::count;
 
-/// How many files there are of each decision.
+/// The number of files with each decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub accepted: usize,
@@ -20,9 +20,12 @@ pub struct Counts {
 }
 
 impl Model {
-    /// Decides what is looked at: a hunk or a change, or the files of a row of the tree.
-    pub(super) fn decide(&mut self, action: Action) {
-        let goes_on = matches!(action, Action::Accept | Action::Reject);
+    /// Decides the selection: a hunk or a change, or the files of a row of the tree.
+    pub(super) fn decide(&mut self, action: ReviewAction) {
+        if self.decide_place(action) {
+            return;
+        }
+        let goes_on = matches!(action, ReviewAction::Accept | ReviewAction::Reject);
         match (self.pane, self.hunk_choice()) {
             (Pane::Diff, Some((file, part, shape))) => {
                 let mark = new_mark(action, self.decisions[file].part(part).mark());
@@ -46,13 +49,15 @@ impl Model {
     }
 
     /// Accepts, rejects or clears everything that is shown. A conflict is accepted by a choice alone.
-    pub(super) fn decide_all(&mut self, action: Action) {
+    pub(super) fn decide_all(&mut self, action: ReviewAction) {
         let mark = new_mark(action, Mark::Undecided);
         let (settled, open) = self.decidable(self.shown_files(), mark);
         settled.into_iter().for_each(|file| self.mark_whole(file, mark));
         if open > 0 {
             let conflicts = count(open as u64, "conflict");
-            self.say(&format!("{conflicts} not accepted: they stand first, and take a choice each"));
+            self.say(&format!(
+                "{conflicts} not accepted: they stand first, and take a choice each"
+            ));
         }
     }
 
@@ -67,18 +72,18 @@ impl Model {
 
     fn mark_whole(&mut self, file: usize, mark: Mark) {
         if mark != Mark::Accepted {
-            self.choices.remove(&file);
+            self.is_unkept |= self.choices.remove(&file).is_some();
         }
         self.mark(file, Decision::Whole(mark));
     }
 
-    /// The file, the part that is looked at and the shape of the file, if parts are decided one by one here.
-    fn hunk_choice(&self) -> Option<(usize, Part, Vec<usize>)> {
+    /// The file, the selected part and the shape of the file, if parts are decided separately here.
+    fn hunk_choice(&self) -> Option<(usize, HunkPart, Vec<usize>)> {
         let open = self.open.as_ref().filter(|open| !open.shape.is_empty())?;
         Some((open.index, open.parts[self.hunk()?], open.shape.clone()))
     }
 
-    /// Splits the hunk that is looked at into its changes, or joins them again.
+    /// Splits the selected hunk into its changes, or joins them again.
     pub(super) fn split_hunk(&mut self) {
         let (form, hunk) = (self.form(), self.hunk());
         let (Some(open), Some(hunk)) = (&mut self.open, hunk) else {
@@ -91,13 +96,19 @@ impl Model {
         }
     }
 
-    /// `false`: nothing was decided, because a conflict takes a choice.
-    fn decide_row(&mut self, action: Action) -> bool {
-        let Some(row) = self.tree.get(self.tree_row) else { return false };
+    /// `false`: nothing was decided, because a conflict requires a choice.
+    fn decide_row(&mut self, action: ReviewAction) -> bool {
+        let Some(row) = self.tree.get(self.tree_row) else {
+            return false;
+        };
         let files = row.files().to_vec();
-        let now = match files.iter().all(|file| self.decisions[*file] == Decision::Whole(Mark::Accepted)) {
-            true => Mark::Accepted,
-            false => Mark::Undecided,
+        let now = if files
+            .iter()
+            .all(|file| self.decisions[*file] == Decision::Whole(Mark::Accepted))
+        {
+            Mark::Accepted
+        } else {
+            Mark::Undecided
         };
         let mark = new_mark(action, now);
         let (settled, open) = self.decidable(files, mark);
@@ -109,13 +120,19 @@ impl Model {
         true
     }
 
-    /// Goes behind everything that was decided with the row.
+    /// Moves past everything that was decided with the row.
     pub(super) fn leave_row(&mut self) {
-        let Some(row) = self.tree.get(self.tree_row) else { return };
+        let Some(row) = self.tree.get(self.tree_row) else {
+            return;
+        };
         let depth = row.depth();
-        let behind = self.tree.iter().skip(self.tree_row + 1).position(|row| row.depth() <= depth);
+        let behind = self
+            .tree
+            .iter()
+            .skip(self.tree_row + 1)
+            .position(|row| row.depth() <= depth);
         if let Some(skipped) = behind {
-            self.look_at(self.tree_row + 1 + skipped, super::Landing::FirstHunk);
+            self.look_at(self.tree_row + 1 + skipped, super::StartingHunk::FirstHunk);
         }
     }
 
@@ -123,7 +140,12 @@ impl Model {
         let mut counts = Counts::default();
         let ignored =
             |file: usize| self.groups[file] == Group::Ignored && self.decisions[file].is_undecided();
-        for (_, decision) in self.decisions.iter().enumerate().filter(|(file, _)| !ignored(*file)) {
+        for (_, decision) in self
+            .decisions
+            .iter()
+            .enumerate()
+            .filter(|(file, _)| !ignored(*file))
+        {
             match decision {
                 Decision::Hunks(_) => counts.partly += 1,
                 Decision::Whole(Mark::Accepted) => counts.accepted += 1,
@@ -142,18 +164,18 @@ impl Model {
         !self.accepted().is_empty()
     }
 
-    /// The path of what is looked at.
+    /// The path of the selection.
     pub fn path(&self) -> Option<&TreePath> {
         let file = self.tree.get(self.tree_row)?.file()?;
         Some(self.files[file].path())
     }
 }
 
-fn new_mark(action: Action, now: Mark) -> Mark {
+fn new_mark(action: ReviewAction, now: Mark) -> Mark {
     match action {
-        Action::Accept | Action::AcceptAll => Mark::Accepted,
-        Action::Reject | Action::RejectAll => Mark::Rejected,
-        Action::Toggle => now.toggled(),
+        ReviewAction::Accept | ReviewAction::AcceptAll => Mark::Accepted,
+        ReviewAction::Reject | ReviewAction::RejectAll => Mark::Rejected,
+        ReviewAction::Toggle => now.toggled(),
         _ => Mark::Undecided,
     }
 }

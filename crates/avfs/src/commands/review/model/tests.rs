@@ -1,14 +1,20 @@
-use agentvfs::patch::Status;
+use agentvfs::patch::ChangeStatus;
 
 use super::*;
 use crate::commands::review::conflict::{ConflictView, How};
+use crate::commands::review::kept::restore;
 use crate::commands::review::scene::Scene;
+use crate::conflict_view::{ConflictLine, LineRole};
 
 #[track_caller]
 fn check(keys: &str, decided: &str, place: &str) {
     let mut scene = Scene::small();
     scene.press(keys);
-    assert_eq!((scene.decided().as_str(), scene.place().as_str()), (decided, place), "{keys}");
+    assert_eq!(
+        (scene.decided().as_str(), scene.place().as_str()),
+        (decided, place),
+        "{keys}"
+    );
 }
 
 #[test]
@@ -72,9 +78,9 @@ fn the_filter_shows_files_with_the_text_in_their_path() {
 #[test]
 fn leaving_keeps_what_was_decided() {
     let mut scene = Scene::small();
-    assert_eq!(scene.press("q").effect, Some(Effect::Leave));
+    assert_eq!(scene.press("q").effect, Some(ReviewEffect::Leave));
     assert!(!scene.model.take_unkept() && scene.model.kept().decisions.is_empty());
-    assert_eq!(scene.press("r q").effect, Some(Effect::Leave));
+    assert_eq!(scene.press("r q").effect, Some(ReviewEffect::Leave));
     assert!(scene.model.take_unkept() && !scene.model.take_unkept());
     assert_eq!(scene.model.kept().decisions.len(), 1);
     scene.press("U");
@@ -85,10 +91,14 @@ fn leaving_keeps_what_was_decided() {
 fn only_what_is_accepted_is_applied() {
     let mut scene = Scene::small();
     scene.press("r Enter");
-    assert_eq!((scene.effect, scene.model.mode), (None, Mode::Browse), "there is nothing to apply");
+    assert_eq!(
+        (scene.effect, scene.model.mode),
+        (None, Mode::Browse),
+        "there is nothing to apply"
+    );
     assert!(scene.model.message.is_some());
     scene.press("g A Tab n n r Enter y");
-    assert_eq!(scene.effect, Some(Effect::Apply));
+    assert_eq!(scene.effect, Some(ReviewEffect::Apply));
     let accepted = scene.model.accepted();
     let paths: Vec<String> = accepted.paths.iter().map(ToString::to_string).collect();
     assert_eq!(paths, ["/docs/new", "/src/b"]);
@@ -102,16 +112,22 @@ fn only_what_is_accepted_is_applied() {
 
 #[test]
 fn a_renamed_file_is_applied_with_both_its_paths() {
-    let mut scene = Scene::new(&[("new/name", Status::Renamed, &[])]);
-    let paths: Vec<String> =
-        scene.press("a").model.accepted().paths.iter().map(ToString::to_string).collect();
+    let mut scene = Scene::new(&[("new/name", ChangeStatus::Renamed, &[])]);
+    let paths: Vec<String> = scene
+        .press("a")
+        .model
+        .accepted()
+        .paths
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(paths, ["/new/name", "/old/name"]);
 }
 
 #[test]
 fn another_size_keeps_the_hunk_in_sight() {
     let long = "+x\n".repeat(500);
-    let mut scene = Scene::new(&[("a", Status::Modified, &[&long, "-1\n+2", &long])]).sized(200, 50);
+    let mut scene = Scene::new(&[("a", ChangeStatus::Modified, &[&long, "-1\n+2", &long])]).sized(200, 50);
     scene.press("Tab n");
     for (width, height) in [(80, 24), (30, 5), (3, 1), (0, 0), (200, 50)] {
         scene = scene.sized(width, height);
@@ -140,7 +156,7 @@ fn keys_in_an_empty_review_do_nothing() {
 
 /// A file with one hunk of three changes.
 fn with_changes() -> Scene {
-    Scene::new(&[("a", Status::Modified, &["-1\n+one\n 2\n-3\n 4\n+5", "-x"])])
+    Scene::new(&[("a", ChangeStatus::Modified, &["-1\n+one\n 2\n-3\n 4\n+5", "-x"])])
 }
 
 #[test]
@@ -149,13 +165,24 @@ fn a_hunk_is_split_into_its_changes_and_joined_again() {
     scene.press("Tab s");
     assert_eq!(scene.model.open.as_ref().unwrap().hunks.len(), 4);
     scene.press("r a");
-    let numbers: Vec<String> = scene.model.accepted().hunks[0].1.iter().map(ToString::to_string).collect();
+    let numbers: Vec<String> = scene.model.accepted().hunks[0]
+        .1
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(numbers, ["1.2"]);
     assert_eq!(scene.place(), "/a:3", "the next change is looked at");
     scene.press("s");
-    assert_eq!((scene.place().as_str(), scene.decided().as_str()), ("/a:1", "partly"));
+    assert_eq!(
+        (scene.place().as_str(), scene.decided().as_str()),
+        ("/a:1", "partly")
+    );
     scene.press("a");
-    let numbers: Vec<String> = scene.model.accepted().hunks[0].1.iter().map(ToString::to_string).collect();
+    let numbers: Vec<String> = scene.model.accepted().hunks[0]
+        .1
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(numbers, ["1"], "the whole hunk is decided when it is joined");
     scene.press("s");
     assert!(scene.model.message.as_ref().unwrap().contains("cannot be split"));
@@ -164,6 +191,8 @@ fn a_hunk_is_split_into_its_changes_and_joined_again() {
 fn conflict() -> ConflictView {
     ConflictView {
         lines: Vec::new(),
+        places: Vec::new(),
+        has_more: true,
         can_take_task: true,
         marked: Some(b"both".to_vec()),
         here_digest: "here".into(),
@@ -173,7 +202,9 @@ fn conflict() -> ConflictView {
 /// The second file of three is in conflict.
 fn in_conflict() -> Scene {
     let mut scene = Scene::small();
-    scene.model.group(vec![Group::Usual, Group::Conflict, Group::Usual], true);
+    scene
+        .model
+        .group(vec![Group::Usual, Group::Conflict, Group::Usual]);
     scene.press("");
     scene.model.open.as_mut().unwrap().conflict = Some(conflict());
     scene
@@ -191,32 +222,164 @@ fn a_conflict_comes_first_and_is_accepted_by_a_choice() {
     scene.press("t");
     assert_eq!(scene.decided(), "accepted accepted accepted");
     let accepted = scene.model.accepted();
-    let choices: Vec<(String, &str)> =
-        accepted.choices.iter().map(|(path, choice)| (path.to_string(), choice.how.name())).collect();
+    let choices: Vec<(String, &str)> = accepted
+        .choices
+        .iter()
+        .map(|(path, choice)| (path.to_string(), choice.how.name()))
+        .collect();
     assert_eq!(choices, [("/src/a".to_owned(), "task")]);
+}
+
+#[test]
+fn conflicts_that_are_found_late_come_first_unless_the_user_has_begun() {
+    let groups = || vec![Group::Usual, Group::Conflict, Group::Usual];
+    let mut scene = Scene::small();
+    scene.model.group(groups());
+    assert_eq!(scene.model.path().unwrap().to_string(), "/src/a");
+    let mut scene = Scene::small();
+    scene.press("n");
+    scene.model.group(groups());
+    assert_eq!(scene.model.path().unwrap().to_string(), "/docs/new");
 }
 
 #[test]
 fn keeping_mine_rejects_the_file_and_an_edit_is_its_text() {
     let mut scene = in_conflict();
     scene.press("m");
-    assert_eq!((scene.decided().as_str(), scene.model.choices.len()), ("undecided rejected undecided", 0));
+    assert_eq!(
+        (scene.decided().as_str(), scene.model.choices.len()),
+        ("undecided rejected undecided", 0)
+    );
     let mut scene = in_conflict();
-    assert_eq!(scene.press("e").effect, Some(Effect::Edit(1)));
+    assert_eq!(scene.press("e").effect, Some(ReviewEffect::Edit(1)));
     assert_eq!(scene.model.text_to_edit(1).as_deref(), Some(&b"both"[..]));
     scene.model.edited(1, b"mine".to_vec());
     assert_eq!(scene.model.choices[&1].how, How::Edited(b"mine".to_vec()));
     assert_eq!(scene.model.text_to_edit(1).as_deref(), Some(&b"mine"[..]));
     scene.model.reopen(&[1]);
-    assert_eq!((scene.decided().as_str(), scene.model.choices.len()), ("undecided undecided undecided", 0));
+    assert_eq!(
+        (scene.decided().as_str(), scene.model.choices.len()),
+        ("undecided undecided undecided", 0)
+    );
 }
 
-/// Two hundred files in a directory that is closed for that, one before and one behind it.
+/// The second file of three has two conflicts, one in each of its hunks.
+fn in_two_conflicts(has_more: bool) -> Scene {
+    let mut scene = in_conflict();
+    let line = |role, text: &'static str| ConflictLine {
+        role,
+        text: text.into(),
+    };
+    let mut open = scene.model.open.take().unwrap();
+    open.conflict = Some(ConflictView {
+        lines: vec![
+            line(LineRole::Title, "conflict 1 of 2"),
+            line(LineRole::Here, "mine\n"),
+            line(LineRole::Title, "conflict 2 of 2"),
+            line(LineRole::Here, "mine\n"),
+        ],
+        places: vec![1..2, 21..21],
+        has_more,
+        ..conflict()
+    });
+    scene.model.show(open);
+    scene
+}
+
+/// The decision on each conflict of the second file.
+fn sides(scene: &Scene) -> Vec<&'static str> {
+    let told = |place| {
+        let choice = scene.model.choices.get(&1)?;
+        choice.how.told(place)
+    };
+    [0, 1].map(|place| told(place).unwrap_or("open")).to_vec()
+}
+
+#[track_caller]
+fn check_sides(keys: &str, expected: [&str; 2], decided: &str) {
+    let mut scene = in_two_conflicts(true);
+    scene.press(keys);
+    let decided = format!("undecided {decided} undecided");
+    assert_eq!(
+        (sides(&scene), scene.decided()),
+        (expected.to_vec(), decided),
+        "{keys}"
+    );
+}
+
+#[test]
+fn each_conflict_of_a_file_is_decided_by_itself() {
+    check_sides("Tab t", ["the task's", "open"], "undecided");
+    check_sides("Tab t m", ["the task's", "mine"], "accepted");
+    check_sides("Tab n b", ["open", "both"], "undecided");
+    check_sides("Tab n b r", ["mine", "both"], "accepted");
+    check_sides("Tab t a", ["the task's", "open"], "undecided");
+    check_sides("Tab t N u", ["open", "open"], "undecided");
+    check_sides("Tab n n t", ["open", "open"], "undecided");
+    let mut scene = in_two_conflicts(true);
+    scene.press("Tab t");
+    assert_eq!(scene.model.place(), Some(1), "the next conflict is looked at");
+    let message = scene.model.message.clone().unwrap();
+    assert_eq!(message, "1 of 2 conflicts of this file are open");
+    assert!(scene.model.take_unkept());
+    scene.press("m");
+    assert_eq!(scene.place(), "/docs/new:1", "all is decided here");
+    let message = scene.model.message.clone().unwrap();
+    assert_eq!(message, "all 2 conflicts of /src/a are decided");
+}
+
+#[test]
+fn in_the_files_all_conflicts_of_a_file_are_decided_at_once() {
+    check_sides("t", ["the task's", "the task's"], "accepted");
+    check_sides("m", ["mine", "mine"], "accepted");
+    let mut scene = in_two_conflicts(false);
+    scene.press("m");
+    assert_eq!(
+        scene.decided(),
+        "undecided rejected undecided",
+        "nothing of the task is left"
+    );
+}
+
+#[test]
+fn a_hunk_stays_rejected_when_a_conflict_elsewhere_in_the_file_is_decided() {
+    let mut scene = in_two_conflicts(true);
+    scene.press("Tab n n n Space Space N N N t");
+    assert_eq!(sides(&scene), ["the task's", "open"]);
+    scene.press("m");
+    let accepted = scene.model.accepted();
+    assert_eq!(accepted.hunks[0].1, [1.into()]);
+    assert_eq!(sides(&scene), ["the task's", "mine"]);
+    let mut scene = in_two_conflicts(true);
+    scene.press("Tab n n n Space Space N N N t t");
+    assert_eq!(
+        scene.decided(),
+        "undecided accepted undecided",
+        "the later decision counts"
+    );
+}
+
+#[test]
+fn decisions_on_single_conflicts_are_kept() {
+    let mut scene = in_two_conflicts(true);
+    scene.press("Tab t");
+    let restored = restore(&scene.model.files, &scene.model.kept());
+    assert_eq!(
+        (restored.choices, restored.outdated),
+        (scene.model.choices.clone(), 0)
+    );
+}
+
+/// Two hundred files in a directory that is therefore closed, with one file before it and one after.
 fn many() -> Scene {
     let names: Vec<String> = (0..200).map(|n| format!("gen/{n:03}")).collect();
-    let mut files: Vec<(&str, Status, &[&str])> = vec![("a", Status::Modified, &["-1"])];
-    files.extend(names.iter().map(|name| (name.as_str(), Status::Modified, &["-1"][..])));
-    files.push(("z", Status::Modified, &["-1"]));
+    let mut files: Vec<(&str, ChangeStatus, &[&str])> = vec![("a", ChangeStatus::Modified, &["-1"])];
+    files.extend(
+        names
+            .iter()
+            .map(|name| (name.as_str(), ChangeStatus::Modified, &["-1"][..])),
+    );
+    files.push(("z", ChangeStatus::Modified, &["-1"]));
     Scene::new(&files)
 }
 
@@ -225,20 +388,30 @@ fn a_closed_directory_is_decided_as_one_and_opened_by_keys() {
     let mut scene = many();
     assert_eq!(scene.model.tree.len(), 3);
     scene.press("j a");
-    assert_eq!((scene.model.counts().accepted, scene.place().as_str()), (200, "/z:1"));
+    assert_eq!(
+        (scene.model.counts().accepted, scene.place().as_str()),
+        (200, "/z:1")
+    );
     scene.press("k Right");
     assert_eq!(scene.model.tree.len(), 203);
     scene.press("Left");
     assert_eq!(scene.model.tree.len(), 3);
     scene.press("o j o");
-    assert_eq!((scene.model.tree.len(), scene.place().as_str()), (3, "-"), "the directory around is closed");
+    assert_eq!(
+        (scene.model.tree.len(), scene.place().as_str()),
+        (3, "-"),
+        "the directory around is closed"
+    );
 }
 
 #[test]
 fn the_next_hunk_is_found_in_a_closed_directory() {
     let mut scene = many();
     scene.press("n n");
-    assert_eq!((scene.place().as_str(), scene.model.tree.len()), ("/gen/000:1", 203));
+    assert_eq!(
+        (scene.place().as_str(), scene.model.tree.len()),
+        ("/gen/000:1", 203)
+    );
     let mut scene = many();
     scene.press("G n N");
     assert_eq!(scene.place(), "/gen/199:1");
@@ -247,7 +420,9 @@ fn the_next_hunk_is_found_in_a_closed_directory() {
 #[test]
 fn what_git_ignores_is_decided_only_when_it_was_opened() {
     let mut scene = Scene::small();
-    scene.model.group(vec![Group::Usual, Group::Ignored, Group::Ignored], true);
+    scene
+        .model
+        .group(vec![Group::Usual, Group::Ignored, Group::Ignored]);
     scene.press("A");
     assert_eq!(scene.decided(), "accepted undecided undecided");
     scene.press("G o A");

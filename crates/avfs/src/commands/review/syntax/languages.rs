@@ -1,11 +1,11 @@
-//! What is known of each language.
+//! The known properties of each language.
 
 /// How a string begins and ends.
 pub struct Quote {
     pub open: &'static str,
     pub close: &'static str,
     pub spans_lines: bool,
-    /// A backslash takes its meaning from the character after it.
+    /// A backslash removes the meaning of the next character.
     pub escapes: bool,
 }
 
@@ -23,9 +23,12 @@ pub struct Language {
 
 impl Language {
     pub fn is_keyword(&self, word: &[u8]) -> bool {
-        self.keywords.split_ascii_whitespace().any(|keyword| match self.ignores_case {
-            true => keyword.as_bytes().eq_ignore_ascii_case(word),
-            false => keyword.as_bytes() == word,
+        self.keywords.split_ascii_whitespace().any(|keyword| {
+            if self.ignores_case {
+                keyword.as_bytes().eq_ignore_ascii_case(word)
+            } else {
+                keyword.as_bytes() == word
+            }
         })
     }
 }
@@ -35,19 +38,30 @@ pub fn language_of(name: &[u8], text: &[u8]) -> Option<&'static Language> {
     let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
     let extension = name.rsplit_once('.').map(|(_, extension)| extension);
     let is = |wanted: &str| LANGUAGES.iter().find(|language| language.names.contains(&wanted));
-    extension.and_then(is).or_else(|| is(&name)).or_else(|| is(&interpreter(text)?))
+    extension
+        .and_then(is)
+        .or_else(|| is(&name))
+        .or_else(|| is(&interpreter(text)?))
 }
 
 fn interpreter(text: &[u8]) -> Option<String> {
     let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?;
     let program = line.split_whitespace().rfind(|word| !word.starts_with('-'))?;
-    let name = program.rsplit('/').next()?.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let name = program
+        .rsplit('/')
+        .next()?
+        .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     Some(format!("#!{name}"))
 }
 
 const fn quote(open: &'static str, close: &'static str, spans_lines: bool, escapes: bool) -> Quote {
-    Quote { open, close, spans_lines, escapes }
+    Quote {
+        open,
+        close,
+        spans_lines,
+        escapes,
+    }
 }
 
 const DOUBLE: Quote = quote("\"", "\"", false, true);
@@ -91,7 +105,9 @@ static LANGUAGES: [Language; 20] = [
         )
     },
     language(
-        &["c", "h", "cc", "cpp", "cxx", "hpp", "hh", "m", "mm", "cu", "glsl", "ino"],
+        &[
+            "c", "h", "cc", "cpp", "cxx", "hpp", "hh", "m", "mm", "cu", "glsl", "ino",
+        ],
         &["//"],
         SLASHES,
         &[DOUBLE, SINGLE],
@@ -102,7 +118,10 @@ static LANGUAGES: [Language; 20] = [
              unsigned using virtual void volatile while",
     ),
     language(
-        &["js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "#!node", "#!deno", "#!bun", "vue", "svelte"],
+        &[
+            "js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "#!node", "#!deno", "#!bun", "vue",
+            "svelte",
+        ],
         &["//"],
         SLASHES,
         &[DOUBLE, SINGLE, BACKTICK],
@@ -130,7 +149,9 @@ static LANGUAGES: [Language; 20] = [
              struct switch true type var",
     ),
     language(
-        &["java", "kt", "kts", "scala", "groovy", "gradle", "cs", "swift", "dart"],
+        &[
+            "java", "kt", "kts", "scala", "groovy", "gradle", "cs", "swift", "dart",
+        ],
         &["//"],
         SLASHES,
         &[TRIPLE_DOUBLE, DOUBLE, SINGLE],
@@ -152,7 +173,9 @@ static LANGUAGES: [Language; 20] = [
              true try use var while",
     ),
     language(
-        &["rb", "rake", "gemspec", "gemfile", "rakefile", "#!ruby", "ex", "exs", "cr"],
+        &[
+            "rb", "rake", "gemspec", "gemfile", "rakefile", "#!ruby", "ex", "exs", "cr",
+        ],
         &["#"],
         Some(("=begin", "=end")),
         &[LONG_DOUBLE, quote("'", "'", true, true)],
@@ -161,20 +184,47 @@ static LANGUAGES: [Language; 20] = [
              super then true unless until use when while yield",
     ),
     language(
-        &["sh", "bash", "zsh", "ksh", "fish", "envrc", "#!sh", "#!bash", "#!zsh", "#!dash", "#!fish"],
+        &[
+            "sh", "bash", "zsh", "ksh", "fish", "envrc", "#!sh", "#!bash", "#!zsh", "#!dash", "#!fish",
+        ],
         &["#"],
         None,
         &[LONG_DOUBLE, quote("'", "'", true, false)],
         "break case continue do done elif else end esac exit export fi for function if in local \
              readonly return set shift then trap unset until while",
     ),
-    language(&["json", "jsonc", "json5"], &["//"], SLASHES, &[DOUBLE], "true false null"),
-    language(&["yaml", "yml"], &["#"], None, &[DOUBLE, SINGLE], "true false null yes no"),
     language(
-        &["toml", "ini", "cfg", "conf", "properties", "editorconfig", "gitconfig"],
+        &["json", "jsonc", "json5"],
+        &["//"],
+        SLASHES,
+        &[DOUBLE],
+        "true false null",
+    ),
+    language(
+        &["yaml", "yml"],
+        &["#"],
+        None,
+        &[DOUBLE, SINGLE],
+        "true false null yes no",
+    ),
+    language(
+        &[
+            "toml",
+            "ini",
+            "cfg",
+            "conf",
+            "properties",
+            "editorconfig",
+            "gitconfig",
+        ],
         &["#", ";"],
         None,
-        &[TRIPLE_DOUBLE, quote("'''", "'''", true, false), DOUBLE, quote("'", "'", false, false)],
+        &[
+            TRIPLE_DOUBLE,
+            quote("'''", "'''", true, false),
+            DOUBLE,
+            quote("'", "'", false, false),
+        ],
         "true false",
     ),
     Language {
@@ -205,7 +255,13 @@ static LANGUAGES: [Language; 20] = [
         &[LONG_DOUBLE],
         "",
     ),
-    language(&["css", "scss", "sass", "less"], &["//"], SLASHES, &[DOUBLE, SINGLE], "important"),
+    language(
+        &["css", "scss", "sass", "less"],
+        &["//"],
+        SLASHES,
+        &[DOUBLE, SINGLE],
+        "important",
+    ),
     language(
         &["makefile", "mk", "gnumakefile", "cmakelists.txt", "cmake"],
         &["#"],

@@ -8,8 +8,8 @@ use super::{Fold, TreeRow};
 /// How many rows are shown before directories are folded.
 const ROWS: usize = 100;
 
-/// Puts those of `all` into `rows` that are not in a folded directory. What the user opened or closed is so; of the others
-/// the ones with the fewest files are opened as long as there is room.
+/// Puts those of `all` into `rows` that are not in a folded directory. Rows that the user opened or closed
+/// stay so; of the others, the ones with the fewest files are opened as long as there is room.
 pub fn unfolded(mut all: Vec<TreeRow>, wanted: &HashMap<Fold, bool>, rows: &mut Vec<TreeRow>) {
     let is_open = open(&all, wanted);
     let mut hidden_below = None;
@@ -39,7 +39,10 @@ fn open(all: &[TreeRow], wanted: &HashMap<Fold, bool>) -> Vec<bool> {
     let mut shown = all.iter().filter(|row| row.depth() == top).count();
     let directories = |rows: &[usize]| -> Vec<Reverse<(usize, usize)>> {
         let is_directory = |row: &&usize| all[**row].file().is_none();
-        rows.iter().filter(is_directory).map(|row| Reverse((all[*row].files().len(), *row))).collect()
+        rows.iter()
+            .filter(is_directory)
+            .map(|row| Reverse((all[*row].files().len(), *row)))
+            .collect()
     };
     let roots: Vec<usize> = (0..all.len()).filter(|row| all[*row].depth() == top).collect();
     let mut closed: BinaryHeap<Reverse<(usize, usize)>> = directories(&roots).into();
@@ -54,7 +57,7 @@ fn open(all: &[TreeRow], wanted: &HashMap<Fold, bool>) -> Vec<bool> {
     is_open
 }
 
-/// What the user wants comes before everything else.
+/// The user's choice takes precedence.
 fn mark(all: &[TreeRow], wanted: &HashMap<Fold, bool>, is_open: &mut [bool]) {
     for (row, is_open) in all.iter().zip(is_open) {
         if let TreeRow::Directory { fold, .. } = row

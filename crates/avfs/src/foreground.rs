@@ -1,10 +1,12 @@
-//! A command as two processes: the *worker* does everything, the *front* is what whoever called it sees.
+//! A command as two processes: the *worker* does everything, the *front* is the process that the caller sees.
 //!
-//! A worker may have to go on after its own answer: it serves the vault to runs and mounts that came meanwhile. The
-//! front does not wait for that. It ends with the worker's answer, and what ends the front cancels the work.
+//! A worker may have to continue after its own answer: it serves the vault to runs and mounts that came
+//! meanwhile. The front does not wait for that. It ends with the worker's answer, and a signal that ends the
+//! front cancels the work.
 //!
-//! The two talk by one pair of sockets. What the front sends, and its end, means: stop. What the worker sends is the
-//! status to end with; if it sends none, the status is its own. Once the front was released, its end means nothing.
+//! The two communicate over one pair of sockets. Any message from the front, and its end, means: stop. The
+//! worker sends the exit status of the front; if it sends none, its own status is used. Once the front was
+//! released, its end means nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use agentvfs::exec::boundary::Cancel;
+use agentvfs::exec::sandbox::Cancel;
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -24,12 +26,15 @@ use signal_hook::low_level::pipe;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 
-/// What asks a command to end.
+/// The signals that ask a command to end.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
+/// The code of the error for a worker that was killed.
+pub const KILLED: &str = "worker-killed";
 
 /// Which of the two this process is.
 pub enum Side {
-    Front(Front),
+    Foreground(Foreground),
     Worker(Worker),
 }
 
@@ -38,22 +43,32 @@ pub fn split() -> Result<Side> {
     let (front, worker) = UnixStream::pair()?;
     match fork()? {
         Some(process) => {
+            // Each side keeps one end only: otherwise neither would see the end of the other.
             drop(worker);
-            Ok(Side::Front(Front { worker: front, process }))
+            Ok(Side::Foreground(Foreground {
+                worker: front,
+                process,
+            }))
         }
         None => {
             drop(front);
             // No signal of a terminal reaches a session that has none. A new process leads no group: it cannot fail.
             rustix::process::setsid()?;
-            Ok(Side::Worker(Worker { front: worker, is_released: Arc::default() }))
+            Ok(Side::Worker(Worker {
+                front: worker,
+                is_released: Arc::default(),
+            }))
         }
     }
 }
 
 /// The new process gets nothing, the old one its number.
-#[allow(unsafe_code, reason = "no library makes a process that goes on with the same program")]
+#[allow(
+    unsafe_code,
+    reason = "no library makes a process that goes on with the same program"
+)]
 fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: this is the only thread, so no lock is held that nobody would release in the new process.
+    // SAFETY: this is the only thread, so no lock is held that would never be released in the new process.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         process => Ok(Pid::from_raw(process)),
@@ -61,19 +76,24 @@ fn fork() -> io::Result<Option<Pid>> {
 }
 
 /// The process that was called.
-pub struct Front {
+pub struct Foreground {
     worker: UnixStream,
     process: Pid,
 }
 
-impl Front {
+impl Foreground {
+    /// The number of the worker's process.
+    pub fn worker(&self) -> u32 {
+        self.process.as_raw_nonzero().get().unsigned_abs()
+    }
+
     /// Hands signals on and waits for the status to end with.
     pub fn wait(self) -> Result<ExitStatus> {
         self.hand_on_signals()?;
         self.status()
     }
 
-    /// From now on, what asks this process to end asks the worker.
+    /// From now on, signals that ask this process to end are passed to the worker.
     pub fn hand_on_signals(&self) -> Result<()> {
         self.hand_on(&ENDING)
     }
@@ -104,22 +124,29 @@ impl Front {
     /// The status of a worker that ended without a word to us.
     fn end_of_worker(&self) -> Result<ExitStatus> {
         let ended = rustix::io::retry_on_intr(|| waitpid(Some(self.process), WaitOptions::empty()))?;
-        let Some((_, status)) = ended else { return Ok(ExitStatus::Internal) };
+        let Some((_, status)) = ended else {
+            return Ok(ExitStatus::Internal);
+        };
         match status.exit_status().and_then(|status| u8::try_from(status).ok()) {
             Some(status) => Ok(ExitStatus::OfCommand(status)),
+            // No status, so a signal ended it: the kernel's memory killer, for example.
             None => Err(killed(status.terminating_signal()).into()),
         }
     }
 }
 
 fn killed(signal: Option<i32>) -> Failure {
-    let signal = signal.map(|signal| format!(" by signal {signal}")).unwrap_or_default();
+    let signal = signal
+        .map(|signal| format!(" by signal {signal}"))
+        .unwrap_or_default();
     Failure::new(
-        "worker-killed",
+        KILLED,
         ExitStatus::Refused,
         format!("the process that did the work was killed{signal}"),
     )
-    .hint(Some("`avfs audit` and `avfs log` tell how far it came".to_owned()))
+    .hint(Some(
+        "`avfs audit` and `avfs log` tell how far it came".to_owned(),
+    ))
 }
 
 /// The process that does the work.
@@ -129,8 +156,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Has the work cancelled when this process or its front is asked to end, and when there is no front any more that was
-    /// not released.
+    /// Cancels the work when this process or its front is asked to end, and when the front ends without
+    /// having been released.
     pub fn cancels(&self, cancel: &Cancel) -> Result<()> {
         let (heard, signalled) = UnixStream::pair()?;
         for signal in ENDING {
@@ -139,6 +166,7 @@ impl Worker {
         let (front, cancel) = (self.front.try_clone()?, cancel.clone());
         let is_released = Arc::clone(&self.is_released);
         thread::Builder::new().name("cancelling".into()).spawn(move || {
+            // The end of the front counts as a request to stop, until it was released.
             await_any(&[&heard, &front]);
             if is_released.load(Ordering::Acquire) {
                 await_any(&[&heard]);
@@ -148,14 +176,21 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets the front end with this status, and whoever reads our streams see their end. The work goes on.
+    /// Ends the front with this status, and closes our streams for their readers. The work continues.
     pub fn release(self, status: ExitStatus) {
-        Releaser { front: self.front, is_released: self.is_released }.release(status);
+        Releaser {
+            front: self.front,
+            is_released: self.is_released,
+        }
+        .release(status);
     }
 
-    /// What releases the front while the work is still being done.
+    /// Releases the front while the work is still being done.
     pub fn releaser(&self) -> Result<Releaser> {
-        Ok(Releaser { front: self.front.try_clone()?, is_released: Arc::clone(&self.is_released) })
+        Ok(Releaser {
+            front: self.front.try_clone()?,
+            is_released: Arc::clone(&self.is_released),
+        })
     }
 }
 
@@ -171,7 +206,7 @@ impl Releaser {
         if self.is_released.swap(true, Ordering::AcqRel) {
             return;
         }
-        // What is not let go keeps somebody waiting; what was done is not wrong for that.
+        // If a stream stays open, its reader keeps waiting; the work itself was successful.
         let _ = let_go_of_streams();
         let _ = (&self.front).write_all(&[status.number()]);
     }
@@ -183,12 +218,16 @@ impl Releaser {
 
 /// Waits until one of them has something to say, or has ended.
 fn await_any(sockets: &[&UnixStream]) {
-    let mut fds: Vec<_> = sockets.iter().map(|socket| PollFd::new(*socket, PollFlags::IN)).collect();
+    let mut fds: Vec<_> = sockets
+        .iter()
+        .map(|socket| PollFd::new(*socket, PollFlags::IN))
+        .collect();
     while poll(&mut fds, None) == Err(Errno::INTR) {}
 }
 
 fn let_go_of_streams() -> io::Result<()> {
     let nowhere = File::options().read(true).write(true).open("/dev/null")?;
+    // Replaced and not closed: the next file that is opened would otherwise become standard output.
     rustix::stdio::dup2_stdin(&nowhere)?;
     rustix::stdio::dup2_stdout(&nowhere)?;
     rustix::stdio::dup2_stderr(&nowhere)?;

@@ -1,25 +1,25 @@
-//! `avfs setup show`
+//! `avfs project setup show`
 
 use agentvfs::setup::{Setup, SetupState};
 use anyhow::Result;
 
-use super::{SetupBody, no_setup, print};
+use super::{ProjectSetupBody, no_setup, print};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::here::working_directory;
 
-/// Show what this project gives to new tasks, and whether you have allowed it
+/// Show the setup that this project gives to new tasks, and whether you have allowed it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  avfs setup show
-  avfs setup show --json")]
-pub struct ShowArgs {}
+  avfs project setup show
+  avfs project setup show --json")]
+pub struct ProjectSetupShowArgs {}
 
-pub fn run(context: &mut Context<'_>, _: &ShowArgs) -> Result<ExitStatus> {
+pub fn run(context: &mut Context<'_>, _: &ProjectSetupShowArgs) -> Result<ExitStatus> {
     let store = context.task_store()?;
-    let root = store.project_root(&working_directory())?;
+    let root = store.projects().root_of(&working_directory())?;
     // A look makes no project of a directory.
-    let state = match store.known_project(&root)? {
+    let state = match store.projects().known_project(&root)? {
         Some(project) => project.setup()?,
         None => Setup::of_project(&root)?.map_or(SetupState::Absent, SetupState::NotAllowed),
     };
@@ -28,15 +28,18 @@ pub fn run(context: &mut Context<'_>, _: &ShowArgs) -> Result<ExitStatus> {
         SetupState::Allowed(setup) => (setup, true),
         SetupState::NotAllowed(setup) => (setup, false),
     };
-    let body = SetupBody::new(&setup, allowed);
+    let body = ProjectSetupBody::new(&setup, allowed);
     if context.out.is_json() {
         context.out.object("setup", &body)?;
         return Ok(ExitStatus::Success);
     }
     print(context.out, &setup)?;
-    match allowed {
-        true => context.out.talk("it is allowed"),
-        false => context.out.talk("it is not allowed: `avfs setup allow` allows exactly this"),
+    if allowed {
+        context.out.talk("it is allowed")
+    } else {
+        context
+            .out
+            .talk("it is not allowed: `avfs project setup allow` allows exactly this")
     }
     Ok(ExitStatus::Success)
 }

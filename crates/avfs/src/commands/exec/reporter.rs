@@ -1,21 +1,22 @@
-//! What the user of `avfs exec` sees: the command's own output, one object, or an object for each piece.
+//! The output of `avfs exec`: the command's own output, one object, or an object for each piece.
 
 use std::io::Write;
 
 use agentvfs::approvals::ApprovalId;
-use agentvfs::exec::boundary::Event;
+use agentvfs::exec::sandbox::RunEvent;
 use agentvfs::exec::{CheckpointBody, Envelope, PublishedBody};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::commands::apply::Part;
+use crate::commands::apply::AppliedPart;
+use crate::hint;
 use crate::json;
 use crate::network_args::announce;
 use crate::printer::{PrintError, Printer};
 use crate::unreached;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum RunPrinter {
     /// The command's output as it comes, and a word about the rest.
     Through,
     /// One object at the end.
@@ -26,7 +27,7 @@ pub enum Manner {
 
 /// A piece of output, in JSON.
 #[derive(Serialize)]
-struct EventBody {
+struct ReporterEventBody {
     event: &'static str,
     #[serde(flatten)]
     data: DataField,
@@ -44,46 +45,51 @@ struct EndBody<'a> {
     #[serde(flatten)]
     envelope: &'a Envelope,
     #[serde(skip_serializing_if = "Option::is_none")]
-    apply: Option<&'a Part>,
+    apply: Option<&'a AppliedPart>,
 }
 
 json::byte_field!(DataField, data, data_bytes_hex);
 
-pub struct Telling<'a> {
+pub struct RunReporter<'a> {
     out: &'a mut Printer,
-    manner: Manner,
-    /// What undoes the run.
+    output: RunPrinter,
+    /// The command that undoes the run.
     undo: String,
-    /// The first piece that could not be told.
+    /// The first error while reporting.
     failed: Option<PrintError>,
 }
 
-impl<'a> Telling<'a> {
-    pub fn new(out: &'a mut Printer, manner: Manner, undo: String) -> Telling<'a> {
-        Telling { out, manner, undo, failed: None }
+impl<'a> RunReporter<'a> {
+    pub fn new(out: &'a mut Printer, output: RunPrinter, undo: String) -> RunReporter<'a> {
+        RunReporter {
+            out,
+            output,
+            undo,
+            failed: None,
+        }
     }
 
-    pub fn event(&mut self, event: Event<'_>) {
-        let told = match (self.manner, event) {
-            (Manner::Envelope, _) | (_, Event::Started | Event::Stopping(_)) => Ok(()),
-            (Manner::Through, Event::Stdout(bytes)) => self.out.pass_on(bytes),
-            (Manner::Through, Event::Stderr(bytes)) => {
+    pub fn event(&mut self, event: RunEvent<'_>) {
+        let told = match (self.output, event) {
+            (RunPrinter::Envelope, _) | (_, RunEvent::Started | RunEvent::Stopping(_)) => Ok(()),
+            (RunPrinter::Through, RunEvent::Stdout(bytes)) => self.out.pass_on(bytes),
+            (RunPrinter::Through, RunEvent::Stderr(bytes)) => {
                 std::io::stderr().write_all(bytes).map_err(PrintError::Failed)
             }
-            (Manner::Through, Event::Refused(refusal)) => {
+            (RunPrinter::Through, RunEvent::Refused(refusal)) => {
                 self.out.talk(unreached::frequent(refusal));
                 Ok(())
             }
-            (Manner::Events, Event::Refused(_)) => Ok(()),
-            (Manner::Events, Event::Stdout(bytes)) => self.piece("stdout", bytes),
-            (Manner::Events, Event::Stderr(bytes)) => self.piece("stderr", bytes),
+            (RunPrinter::Events, RunEvent::Refused(_)) => Ok(()),
+            (RunPrinter::Events, RunEvent::Stdout(bytes)) => self.piece("stdout", bytes),
+            (RunPrinter::Events, RunEvent::Stderr(bytes)) => self.piece("stderr", bytes),
         };
         if let Err(error) = told {
             self.failed.get_or_insert(error);
         }
     }
 
-    /// Whether nobody reads what is told.
+    /// Whether the reader of the output is gone.
     pub fn is_cut_off(&self) -> bool {
         self.out.is_cut_off() || matches!(self.failed, Some(PrintError::Closed))
     }
@@ -93,17 +99,24 @@ impl<'a> Telling<'a> {
         announce(self.out, published);
     }
 
-    /// A run waits for somebody.
+    /// A run waits for an answer.
     pub fn waiting(&mut self, id: &ApprovalId) {
-        let told = match self.manner {
-            Manner::Envelope => Ok(()),
-            Manner::Through => {
-                self.out.talk(format_args!("waiting for an answer to {id}: `avfs approvals show {id}`"));
+        let told = match self.output {
+            RunPrinter::Envelope => Ok(()),
+            RunPrinter::Through => {
+                self.out.talk(format_args!(
+                    "waiting for an answer to {id}: `avfs approvals show {id}`"
+                ));
                 Ok(())
             }
-            Manner::Events => {
-                let body = WaitingBody { event: "waiting", approval: id.to_string() };
-                self.out.object("exec-event", &body).and_then(|()| self.out.flush())
+            RunPrinter::Events => {
+                let body = WaitingBody {
+                    event: "waiting",
+                    approval: id.to_string(),
+                };
+                self.out
+                    .object("exec-event", &body)
+                    .and_then(|()| self.out.flush())
             }
         };
         if let Err(error) = told {
@@ -112,24 +125,33 @@ impl<'a> Telling<'a> {
     }
 
     fn piece(&mut self, event: &'static str, bytes: &[u8]) -> Result<(), PrintError> {
-        self.out.object("exec-event", &EventBody { event, data: DataField::new(bytes) })?;
+        self.out.object(
+            "exec-event",
+            &ReporterEventBody {
+                event,
+                data: DataField::new(bytes),
+            },
+        )?;
         self.out.flush()
     }
 
-    /// Whether everything could be told so far.
+    /// Returns the first error while reporting, if any.
     pub fn told(self) -> Result<()> {
         self.failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// The end of a command, and of an apply that was part of it.
-    pub fn end(&mut self, envelope: &Envelope, apply: Option<&Part>) -> Result<()> {
-        match self.manner {
-            Manner::Through => {
+    pub fn end(&mut self, envelope: &Envelope, apply: Option<&AppliedPart>) -> Result<()> {
+        match self.output {
+            RunPrinter::Through => {
                 self.sum_up(envelope);
                 Ok(self.out.flush()?)
             }
-            Manner::Envelope | Manner::Events => {
-                let body = EndBody { envelope, apply };
+            RunPrinter::Envelope | RunPrinter::Events => {
+                let body = EndBody {
+                    envelope: &hint::spelled(envelope),
+                    apply,
+                };
                 let line = json::to_line(&body).map_err(|error| PrintError::Failed(error.into()))?;
                 self.out.line(line)?;
                 Ok(self.out.flush()?)
@@ -137,31 +159,34 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// The end of a command whose envelope another process has written; `talk` is what people are told of it.
+    /// The end of a command whose envelope was written by another process; `talk` is its messages for people.
     pub fn end_of_other(&mut self, line: &str, talk: &[String]) -> Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error.into());
         }
-        match self.manner {
-            Manner::Through => {
+        match self.output {
+            RunPrinter::Through => {
                 talk.iter().for_each(|text| self.out.talk(text));
                 Ok(())
             }
-            Manner::Envelope | Manner::Events => Ok(self.out.line(json::safe_line(line))?),
+            RunPrinter::Envelope | RunPrinter::Events => {
+                Ok(self.out.line(json::safe_line(&hint::spelled_line(line)))?)
+            }
         }
     }
 
-    /// What is not in the command's own output.
+    /// Reports everything that is not in the command's own output.
     fn sum_up(&mut self, envelope: &Envelope) {
         if let Some(error) = &envelope.error {
-            // What a policy or a person decides is no failure of ours.
+            // A decision of a policy or a person is not an error of ours.
             if let "approval_required" | "approval_denied" | "denied_by_policy" = error.code.as_str() {
                 self.out.warn(&error.message);
                 if let Some(hint) = &error.hint {
-                    self.out.talk(format_args!("hint: {hint}"));
+                    self.out.talk(format_args!("hint: {}", hint::words(hint)));
                 }
             } else {
-                self.out.error(&error.message, error.hint.as_deref());
+                let hint = error.hint.as_ref().map(hint::words);
+                self.out.error(&error.message, hint.as_deref());
             }
             return;
         }
@@ -169,7 +194,8 @@ impl<'a> Telling<'a> {
         if envelope.request.dry_run {
             if let Some(decision) = &result.decision {
                 let (action, class) = (decision.action.as_str(), decision.class.as_str());
-                self.out.talk(format_args!("{action}: {class}, by {}", decision.rule));
+                self.out
+                    .talk(format_args!("{action}: {class}, by {}", decision.rule));
             }
             return;
         }
@@ -182,12 +208,17 @@ impl<'a> Telling<'a> {
             );
         }
         if result.limits_hit.contains(&"pids") {
-            self.out.warn("some of its processes could not be started because --pids allows no more");
+            self.out
+                .warn("some of its processes could not be started because --pids allows no more");
         }
         match result.changed_files.len() {
             0 => {}
-            1 => self.out.talk(format_args!("1 file changed; `{}` takes it back", self.undo)),
-            count => self.out.talk(format_args!("{count} files changed; `{}` takes it back", self.undo)),
+            1 => self
+                .out
+                .talk(format_args!("1 file changed; `{}` undoes it", self.undo)),
+            count => self
+                .out
+                .talk(format_args!("{count} files changed; `{}` undoes it", self.undo)),
         }
         if let CheckpointBody::Taken { name, .. } = &result.checkpoint {
             self.out.talk(format_args!("checkpoint {name}"));

@@ -57,7 +57,8 @@ MOUNT_TOOLS=(
     git=git tar=tar rsync=rsync vi=vim-tiny perl=perl
     npm=npm python3=python3 python:ensurepip=python3-venv
     sqlite3=sqlite3 "/usr/lib/postgresql/*/bin/initdb=postgresql"
-    fio=fio stress-ng=stress-ng
+    fio=fio stress-ng=stress-ng skopeo=skopeo runc=runc crun=crun
+    /usr/bin/docker=docker.io dockerd=docker.io
 )
 
 # The command that runs tests, as the list `tests`: nextest, which is installed if it is missing and can be.

@@ -275,11 +275,11 @@ fn print(context: &mut Context<'_>, here: &Here, body: &StatusBody) -> Result<()
         let open = count(vault.open_conflicts, "open conflict");
         out.line(format_args!("         {open}; `avfs conflicts` lists them"))?;
     }
-    let nothing = || body.why_no_undo.clone().unwrap_or_default();
-    out.line(format_args!(
-        "undo     {}",
-        body.undo.as_ref().map_or_else(nothing, |step| step.text.clone())
-    ))?;
+    match (&body.undo, &body.why_no_undo) {
+        (Some(step), _) => out.line(format_args!("undo     {}", step.text))?,
+        (None, Some(why)) => out.line(format_args!("undo     nothing: {why}"))?,
+        (None, None) => out.line(format_args!("undo     nothing"))?,
+    }
     if let Some(step) = &body.redo {
         out.line(format_args!("redo     {}", step.text))?;
     }

@@ -313,6 +313,8 @@ impl StoreImports<'_> {
                 id,
                 name: name.clone(),
                 parent: None,
+                program_rules: (bundle.record.program_rules.clone())
+                    .or_else(|| bundle.record.task.as_ref()?.rules.clone()),
                 task: None,
                 image: bundle
                     .record

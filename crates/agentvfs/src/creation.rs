@@ -29,6 +29,7 @@ pub(crate) struct Seed {
     pub action: String,
     pub limits: VaultLimits,
     pub rules: Option<Vec<RuleRecord>>,
+    pub program_rules: Option<Vec<RuleRecord>>,
     pub task: Option<TaskRecord>,
     pub image: Option<ImageRecord>,
 }
@@ -176,6 +177,7 @@ impl Store {
             action: action.to_owned(),
             limits,
             rules: None,
+            program_rules: None,
             task: None,
             image: None,
         };
@@ -267,6 +269,7 @@ impl Store {
             max_files: seed.limits.files,
             nameless: Vec::new(),
             rules: seed.rules.clone(),
+            program_rules: seed.program_rules.clone(),
             task: seed.task.clone(),
             image: seed.image.clone(),
             last_checkpoint: None,

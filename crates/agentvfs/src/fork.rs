@@ -57,6 +57,13 @@ impl Vault {
             snapshot: at.snapshot,
         };
         let record = self.record()?.0;
+        // What was hidden from the programs of a task stays hidden from those of its forks.
+        let program_rules = match &task {
+            Some(_) => None,
+            None => record
+                .program_rules
+                .or_else(|| record.task.as_ref().and_then(|task| task.rules.clone())),
+        };
         let seed = Seed {
             head,
             parent: Some(parent),
@@ -66,6 +73,7 @@ impl Vault {
                 files: record.max_files,
             },
             rules: record.rules,
+            program_rules,
             task,
             image,
         };

@@ -143,6 +143,7 @@ impl Images<'_> {
             action,
             limits: options.limits,
             rules: None,
+            program_rules: None,
             task: None,
             image: Some(ImageRecord {
                 config,

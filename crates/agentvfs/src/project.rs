@@ -131,6 +131,7 @@ impl Projects<'_> {
             action: format!("project {}", shown(root)),
             limits: VaultLimits::default(),
             rules: None,
+            program_rules: Some(RuleRecord::list(&crate::rules::usual())),
             task: None,
             image: None,
         })
@@ -488,6 +489,7 @@ impl Project {
                 action: format!("task {}", new.command),
                 limits: VaultLimits::default(),
                 rules: None,
+                program_rules: None,
                 task: Some(task),
                 image: None,
             };

@@ -63,6 +63,10 @@ pub(crate) struct VaultRecord {
     /// The rules through which it is seen by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<RuleRecord>>,
+    /// The rules through which programs see it, unless others are stored with it: of a vault that was made from a
+    /// task or from a project. A task's own are in its record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_rules: Option<Vec<RuleRecord>>,
     /// Set if it is a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskRecord>,

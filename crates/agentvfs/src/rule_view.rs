@@ -127,7 +127,8 @@ impl Vault {
     }
 
     /// The default rules through which programs see the vault: those that are stored with it, or those with
-    /// which the task was made.
+    /// which the task was made that it is or was forked from. In the vault of a project, these are the usual rules of
+    /// tasks.
     pub fn rules_for_programs(&self) -> Result<Option<Vec<Rule>>> {
         let record = self.record()?.0;
         let of_task = record.task.as_ref().and_then(|task| task.rules.as_deref());
@@ -135,6 +136,7 @@ impl Vault {
             .rules
             .as_deref()
             .or(of_task)
+            .or(record.program_rules.as_deref())
             .map(|stored| self.read_rules(stored))
             .transpose()
     }

@@ -52,6 +52,11 @@ fn similar_level(written: &str) -> Option<String> {
     closest(written, Level::ALL.iter().map(|level| level.as_str())).map(did_you_mean)
 }
 
+/// The rules of tasks for which the user gave none.
+pub fn usual() -> Vec<Rule> {
+    Preset::Development.rules()
+}
+
 /// A preset by its name. `place` is the position of the name.
 pub fn preset(place: &str, name: &str) -> Result<Preset> {
     name.parse().map_err(|bad: avfs_core::rules::BadPreset| {

@@ -220,6 +220,53 @@ fn a_task_keeps_its_rules_a_preset_among_them() {
     assert_eq!(text(kept.list()), text(&rules));
 }
 
+/// What programs read of a vault.
+fn programs_read(vault: &agentvfs::Vault, at: &str) -> Option<Vec<u8>> {
+    let rules = vault.rules_for_programs().unwrap().unwrap();
+    let seen = vault.through(agentvfs::rules::Rules::shared(rules).unwrap());
+    seen.reader().unwrap().read(&path(at)).ok()
+}
+
+#[test]
+fn forks_and_copies_of_tasks_and_of_projects_hide_from_programs_what_the_task_hides() {
+    let fixture = Fixture::new();
+    fs::write(fixture.root().join(".env"), "TOKEN=1\n").unwrap();
+    let project = fixture.store.project(&fixture.root()).unwrap();
+    let new = NewTask {
+        rules: Some(agentvfs::rules::usual()),
+        ..NewTask::default()
+    };
+    let task = project.new_task(&new).unwrap();
+    let name = |name: &str| agentvfs::VaultName::new(name).unwrap();
+    let fork = task.vault().fork(&[name("fork")]).unwrap().remove(0);
+    let second = fork.fork(&[name("second")]).unwrap().remove(0);
+    let of_project = project.vault().fork(&[name("of-project")]).unwrap().remove(0);
+    let mut bundle = Vec::new();
+    task.vault()
+        .export_bundle(&mut bundle, "bundle", &mut |_| {})
+        .unwrap();
+    let copied = fixture
+        .store
+        .import_bundle(&mut &bundle[..], "bundle", Some(&name("copy")), &mut |_| {})
+        .unwrap()
+        .0;
+    for vault in [
+        task.vault(),
+        &fork,
+        &second,
+        &project.vault(),
+        &of_project,
+        &copied,
+    ] {
+        let which = vault.name().unwrap();
+        assert_eq!(programs_read(vault, ".env"), None, "{which}");
+        assert!(programs_read(vault, "src/main.rs").is_some(), "{which}");
+        // The user sees all of it.
+        let all = vault.through_stored().unwrap().reader().unwrap();
+        assert_eq!(all.read(&path(".env")).unwrap(), b"TOKEN=1\n", "{which}");
+    }
+}
+
 #[test]
 fn tasks_that_overwrote_the_same_unread_file_always_clash() {
     let fixture = Fixture::new();

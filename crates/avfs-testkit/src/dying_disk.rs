@@ -63,11 +63,15 @@ impl DyingDisk {
         self.mount();
     }
 
+    /// On a loop device of its own: a copy of the earlier mount in a namespace of another process keeps the earlier
+    /// device, and `mount -o loop` would take that one again, with the aborted journal.
     fn mount(&self) {
-        run(Command::new("mount")
-            .args(["-o", "loop"])
-            .arg(&self.image)
-            .arg(&self.path));
+        let device = run(Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(&self.image));
+        run(Command::new("mount").arg(device.trim()).arg(&self.path));
+        // The device goes with the last mount of it.
+        run(Command::new("losetup").args(["--detach", device.trim()]));
     }
 }
 
@@ -82,10 +86,10 @@ impl Drop for DyingDisk {
 }
 
 #[track_caller]
-fn run(command: &mut Command) {
+fn run(command: &mut Command) -> String {
     let needs = "a dying disk needs root, loop devices and the packages mount and e2fsprogs";
     match command.output() {
-        Ok(output) if output.status.success() => {}
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
         Ok(output) => panic!(
             "{needs}: {command:?}: {}",
             String::from_utf8_lossy(&output.stderr)

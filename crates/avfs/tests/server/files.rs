@@ -1,5 +1,7 @@
 //! Files and states.
 
+use std::fs;
+
 use serde_json::json;
 
 use crate::client::{Server, token};
@@ -150,4 +152,35 @@ fn rules_hold_for_programs_and_not_for_the_owner() {
     );
     assert_eq!(server.with(&owner).get(&file).is(200).body, b"first\n");
     assert_eq!(server.with(&agent).line(&path, "ls"), "link\nsrc\n");
+}
+
+#[test]
+fn no_token_below_admin_reads_what_a_task_hides() {
+    let house = Sandbox::new();
+    fs::write(house.path("project/src/.env"), "TOKEN=1\n").unwrap();
+    fs::write(house.path("project/src/a"), "a\n").unwrap();
+    house.good("run --name t1 -- touch b");
+    let server = Server::start(&house, &[]);
+    let (reader, agent) = (token(&house, "--scope read"), token(&house, "--scope run"));
+    let (reader, agent) = (server.with(&reader), server.with(&agent));
+    let forks = "/api/v1/vaults/src%2Ft1/forks";
+    agent.post(forks, &json!({ "names": ["fork"] })).is(201);
+    for vault in ["src", "src%2Ft1", "fork"] {
+        let file = |name: &str| reader.get(&format!("/api/v1/vaults/{vault}/files?path=/{name}"));
+        assert_eq!(file(".env").status, 404, "{vault}");
+        file("a").is(200);
+    }
+    for vault in ["src", "src/t1", "fork"] {
+        let path = agent.sandbox(&json!({ "vault": vault }));
+        assert_eq!(
+            agent.get(&format!("{path}/files?path=/.env")).status,
+            404,
+            "{vault}"
+        );
+        assert_eq!(
+            agent.line(&path, "cat a; cat .env 2>/dev/null; true"),
+            "a\n",
+            "{vault}"
+        );
+    }
 }

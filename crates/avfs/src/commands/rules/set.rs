@@ -37,7 +37,7 @@ pub struct StoredBody {
     vault: String,
     /// None: all of the vault is seen.
     rules: Option<Vec<ListedRuleBody>>,
-    /// Whether they are stored with the vault. Others are those with which the task was made.
+    /// Whether they are stored with the vault. Others hold for programs only.
     stored: bool,
 }
 

@@ -11,7 +11,8 @@ use crate::exit::ExitStatus;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "For a task without stored rules, these are the rules with which it was made: programs
-in it run with them.
+in it run with them, and so do programs in its forks. Programs in the vault of a
+project run with the usual rules of tasks.
 
 Examples:
   avfs rules show
@@ -29,9 +30,10 @@ pub fn run(context: &mut Context<'_>, _args: &RulesShowArgs) -> Result<ExitStatu
     match vault.rules_for_programs()? {
         Some(rules) => {
             if of_task {
-                context
-                    .out
-                    .talk(format_args!("rules with which task {} was made", vault.name()?));
+                let name = vault.name()?;
+                context.out.talk(format_args!(
+                    "rules for programs in {name}; none are stored with it"
+                ));
             }
             print_rules(context.out, &rules)?;
         }

@@ -12,9 +12,6 @@ use crate::commands::project::setup::{allowed_setup, carry_out};
 use crate::context::Context;
 use crate::rule_args::{Chosen, RuleArgs};
 
-/// The rules of a task for which the user gave none.
-const PRESET: &str = "development";
-
 /// A task that does not exist yet.
 pub struct WantedTask<'a> {
     pub name: Option<&'a str>,
@@ -73,7 +70,7 @@ impl WantedTask<'_> {
 
 /// The rules of the flags, or the usual ones.
 pub fn given_rules(flags: &RuleArgs) -> Result<Option<Vec<Rule>>> {
-    let usual = rules::preset("--preset", PRESET)?.rules();
+    let usual = rules::usual();
     match flags.read_on_top_of(&usual)? {
         Chosen::Everything => Ok(None),
         Chosen::These(rules) => Ok(Some(rules.list().to_vec())),

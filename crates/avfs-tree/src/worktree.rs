@@ -331,6 +331,12 @@ impl WorkTree {
         }
     }
 
+    /// The entries of a source that requests of mounts had to wait for, by their paths there, in order; an entry may
+    /// come more than once. Nothing if they were too many to be of use.
+    pub fn requested_paths(&self) -> Vec<TreePath> {
+        self.shared.requested.all()
+    }
+
     /// The attributes of an inode as this door sees them, for an answer that names it; the door of a kernel
     /// then holds the inode once more. `visibility` is passed if it is already known.
     fn attr_and_hold(

@@ -4,8 +4,6 @@ use std::sync::{Mutex, PoisonError};
 
 use avfs_core::TreePath;
 
-use super::WorkTree;
-
 /// A program that requests more than this is walking through everything; there is nothing to learn from it.
 const MOST: usize = 4096;
 
@@ -21,17 +19,13 @@ impl RequestedPaths {
             paths.push(path.clone());
         }
     }
-}
 
-impl WorkTree {
-    /// The entries of a source that requests of mounts had to wait for, by their paths there, in order; an entry may
-    /// come more than once. Nothing if they were too many to be of use.
-    pub fn requested_paths(&self) -> Vec<TreePath> {
-        let requested = self.shared.requested.0.lock();
-        let requested = requested.unwrap_or_else(PoisonError::into_inner);
-        if requested.len() > MOST {
+    /// All of them; nothing if they were too many to be of use.
+    pub(crate) fn all(&self) -> Vec<TreePath> {
+        let paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if paths.len() > MOST {
             return Vec::new();
         }
-        requested.clone()
+        paths.clone()
     }
 }

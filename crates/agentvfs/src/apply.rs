@@ -38,6 +38,7 @@ mod three_way;
 mod undo;
 
 pub use crate::error::{ApplyError, ApplyGoal, ApplyId, Conflict, ConflictKind, GuardReason, KeptCopy};
+pub(crate) use applied_base::AppliedBase;
 pub use carry::{Applied, ApplyWatch, Moment};
 pub use executed::Pointed;
 pub use guarded::Guarded;

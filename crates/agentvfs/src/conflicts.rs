@@ -4,9 +4,8 @@
 //! with the entries `base`, `ours` and `theirs` as far as they exist, and a file `about`. So they are kept,
 //! checked, forked, restored and exported like every other tree.
 
-use avfs_core::map::NodeSource;
 use avfs_core::merge::{MergeConflict, MergeConflictKind};
-use avfs_core::{Entry, EntryKind, EntryName, Meta, NodeId, Root, Slot, SnapshotId, Totals, TreePath};
+use avfs_core::{Entry, EntryName, Meta, NodeId, Root, SnapshotId, Totals, TreePath};
 use avfs_tree::{BaseTree, ReadError, TreeReader};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +13,6 @@ use crate::control::Bytes;
 use crate::error::{Error, Result, StorageError};
 use crate::logged_action::LoggedAction;
 use crate::open::OpenVault;
-use crate::store::Store;
 use crate::vault::Vault;
 
 /// What the directory is called where both sides are named: conflicts of a sync are from it.
@@ -126,18 +124,6 @@ impl OpenConflicts {
             list.push(read_one(vault, &reader, &TreePath::root().join(&name))?);
         }
         Ok(OpenConflicts { list })
-    }
-
-    /// The number of conflicts in a state, without reading them.
-    pub(crate) fn count(store: &Store, stored: Option<SnapshotId>) -> Result<u64> {
-        let Some(id) = stored else { return Ok(0) };
-        let EntryKind::Directory { entries, .. } = store.objects().snapshot(id)?.root.directory.kind else {
-            return Ok(0);
-        };
-        let node = entries
-            .map(|entries| NodeSource::<Slot>::load(store.objects(), entries))
-            .transpose()?;
-        Ok(node.map_or(0, |node| node.records()))
     }
 
     /// Puts new conflicts in the place of those of the same paths.

@@ -7,15 +7,14 @@
 
 mod channel;
 mod client;
-mod owner_service;
+mod mount_state;
 pub(crate) mod place;
 mod protocol;
 mod server;
 
 pub use client::LiveOwner;
-pub(crate) use owner_service::OwnerService;
-pub use owner_service::{Host, NoMounts, Unmounted};
-pub(crate) use protocol::{Adopt, Bytes};
+pub use mount_state::{MountRecord, MountState, Unmounted};
+pub(crate) use protocol::{Adopt, Bytes, OwnerReply, OwnerRequest, VERSION};
 pub(crate) use server::SocketServer;
 
 /// The file of the socket in the work directory of a vault.

@@ -9,16 +9,15 @@ use avfs_tree::{ObjectError, ObjectWriter, VaultLimits};
 
 use crate::audit::{self, AuditEvent};
 use crate::error::{Error, Result, StorageError, VaultError};
-use crate::image::ImageRecord;
 use crate::logged_action::LoggedAction;
 use crate::name::VaultName;
 use crate::record::{
-    self, AuditHead, Head, HistoryRecord, ParentRecord, TaskRecord, VaultId, VaultRecord, key,
+    self, AuditHead, Head, HistoryRecord, ImageRecord, ParentRecord, TaskRecord, VaultId, VaultRecord, key,
 };
-use crate::restore::check_limits;
 use crate::rule_record::RuleRecord;
 use crate::store::Store;
 use crate::vault::Vault;
+use crate::vault_limits::check_limits;
 use avfs_transfer::{DirectoryImport, ImportedTree, TransferProgress, TransferReport};
 
 /// The initial state of a new vault.

@@ -8,6 +8,7 @@ use avfs_store::{SweepReport, Sweeper, Upkeep};
 use avfs_tree::{AllKept, NeededObject, walk_needed};
 
 use crate::error::{ApplyError, Error, ErrorKind, OwnerError, Result, StorageError, VaultError};
+use crate::run_leftovers;
 use crate::store::Store;
 use crate::vault::Vault;
 use avfs_query::search::SearchIndex;
@@ -236,5 +237,12 @@ impl StoreMaintenance<'_> {
         })?;
         live.extend(fresh.into_iter().filter(|_| !cut_off));
         Ok(!cut_off)
+    }
+
+    /// Removes the leftovers of dead runs and sessions, with their mounts.
+    pub fn clear_away_runs(&self) {
+        if let Some(home) = self.store.work().existing() {
+            run_leftovers::clear_away(home);
+        }
     }
 }

@@ -9,28 +9,16 @@ use avfs_transfer::{
     TransferReport, import_image,
 };
 use avfs_tree::{ObjectWriter, VaultLimits};
-use serde::{Deserialize, Serialize};
 
 use crate::creation::Seed;
 use crate::error::{Error, Result, VaultError};
 use crate::logged_action::LoggedAction;
 use crate::name::{VaultName, closest};
+pub(crate) use crate::record::ImageRecord;
 use crate::record::{Head, VaultId, VaultRecord};
-use crate::restore::check_limits;
 use crate::store::Store;
 use crate::vault::{Vault, VaultInfo};
-
-/// What makes a vault an image, or the root directory of sandboxes on one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ImageRecord {
-    pub config: ImageConfig,
-    /// Where it came from, for people.
-    pub source: String,
-    pub layers: u64,
-    /// The vault whose sandboxes have it as their root; images have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub root_of: Option<VaultId>,
-}
+use crate::vault_limits::check_limits;
 
 /// An image of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]

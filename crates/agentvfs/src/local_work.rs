@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rustix::fs::FlockOperation;
 
 use crate::error::{Error, Result};
-use crate::owner::{self, Ownership};
+use crate::ownership::{self, Ownership};
 use crate::record::VaultId;
 use crate::removal::remove_tree;
-use crate::run_directory::{clear_away, has_runs};
+use crate::run_leftovers::{clear_away, has_runs};
 
 /// In the directory of a vault: what its runs have written to the caches of tools.
 pub(crate) const CACHES: &str = "caches";
@@ -87,7 +87,7 @@ impl LocalWork {
 
     /// The directory for the work on one vault, which is made if it does not exist yet.
     pub(crate) fn of_vault(&self, id: VaultId) -> Result<PathBuf> {
-        let directory = owner::work_directory(self.place()?, id);
+        let directory = ownership::work_directory(self.place()?, id);
         let made = std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -102,14 +102,14 @@ impl LocalWork {
 
     /// The directory for the work on one vault, if any vault has one.
     pub(crate) fn existing_of_vault(&self, id: VaultId) -> Option<PathBuf> {
-        self.existing().map(|place| owner::work_directory(place, id))
+        self.existing().map(|place| ownership::work_directory(place, id))
     }
 
     /// Takes ownership of a vault, or returns which process has it.
     pub(crate) fn own(&self, id: VaultId, name: &str) -> Result<Ownership> {
         match self {
-            LocalWork::Lasting(place) => owner::take(&owner::work_directory(place, id), name),
-            LocalWork::Temporary { owned, .. } => owner::take_in_process(owned, id, name),
+            LocalWork::Lasting(place) => ownership::take(&ownership::work_directory(place, id), name),
+            LocalWork::Temporary { owned, .. } => ownership::take_in_process(owned, id, name),
         }
     }
 }

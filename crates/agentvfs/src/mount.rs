@@ -14,15 +14,15 @@ use avfs_fuse::mounting;
 pub use avfs_fuse::mounting::{MountError, UnmountMode, check_device};
 pub use avfs_fuse::transport::may_yield_to_callers;
 use live::LiveMount;
-pub use live::MountState;
 pub use options::{MountOptions, OneOwner, Transport};
 pub(crate) use service::OwnOrAsk;
 pub use service::{MountService, VaultMount};
 
-use crate::control::{Host, Unmounted};
+pub use crate::control::MountState;
+use crate::control::{MountRecord, Unmounted};
 use crate::error::{Error, OwnerError, Result, VaultMountError};
-use crate::mounts::MountRecord;
 use crate::open::OpenVault;
+use crate::served::Host;
 
 /// Receives messages for the operator.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;

@@ -8,14 +8,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use avfs_core::SnapshotId;
-use serde::{Deserialize, Serialize};
 
-use crate::control::{Bytes, LiveOwner};
+use crate::control::LiveOwner;
+use crate::control::MountRecord;
 use crate::error::{Error, OwnerError, Result};
 use crate::mount::MountOptions;
 use crate::name::VaultName;
-use crate::owner::Ownership;
-use crate::run_directory::{RUNS, SESSIONS};
+use crate::ownership::Ownership;
+use crate::run_leftovers::{RUNS, SESSIONS};
 use crate::store::Store;
 use crate::vault::Vault;
 
@@ -28,18 +28,6 @@ const DYING: Duration = Duration::from_secs(1);
 /// Held by the thread of an owner that changes its list.
 static CHANGING: Mutex<()> = Mutex::new(());
 
-/// One mount of a vault.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MountRecord {
-    /// The mount point.
-    #[serde(with = "host_path")]
-    pub dir: PathBuf,
-    /// How it was mounted, as [`MountOptions::words`](crate::mount::MountOptions::words).
-    pub options: Vec<String>,
-    /// The process that serves it.
-    pub pid: u32,
-}
-
 /// A mount of some vault of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownMount {
@@ -49,17 +37,6 @@ pub struct KnownMount {
     pub mount: MountRecord,
     /// Whether the process that serves it lives.
     pub alive: bool,
-}
-
-impl MountRecord {
-    /// A mount that this process serves.
-    pub fn ours(dir: &Path, options: &[String]) -> MountRecord {
-        MountRecord {
-            dir: dir.to_owned(),
-            options: options.to_vec(),
-            pid: std::process::id(),
-        }
-    }
 }
 
 /// The mounts of a vault, whichever process serves them.
@@ -285,21 +262,6 @@ fn failed(action: &'static str, list: &Path, source: io::Error) -> Error {
         action,
         place: list.display().to_string(),
         source,
-    }
-}
-
-mod host_path {
-    use serde::{Deserializer, Serializer};
-
-    use super::*;
-
-    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-        Bytes::of_host(path).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-        let path = Bytes::deserialize(deserializer)?.to_host();
-        path.ok_or_else(|| serde::de::Error::custom("not the bytes of a path"))
     }
 }
 

@@ -1,9 +1,12 @@
 //! A vault whose working tree is open: the owner's side, by path.
 
 mod adopting;
+mod comeback;
 mod copying;
 mod gc_guard;
 mod graft;
+mod host_import;
+mod link_names;
 mod onto;
 mod saving;
 mod writing;
@@ -17,14 +20,16 @@ use avfs_tree::{
 };
 
 use crate::error::{Error, FileError, Result};
-use crate::host_import::OpenImports;
 use crate::name::VaultName;
-use crate::owner::Ownership;
+use crate::ownership::Ownership;
 use crate::record::VaultRecord;
 use crate::vault::Vault;
 use adopting::Adoption;
+pub(crate) use comeback::{Comeback, Times, set_meta};
 pub use gc_guard::GcGuard;
 use gc_guard::GcPin;
+pub use host_import::OpenImports;
+pub(crate) use link_names::LinkNames;
 pub use saving::Saved;
 pub use writing::WriteMode;
 

@@ -17,11 +17,11 @@
 
 use avfs_core::{BlobId, ChunksId, Content, NodeId, ObjectId, SnapshotId, Timestamp};
 use avfs_store::{RefStore, StoreError};
+use avfs_transfer::ImageConfig;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result, StorageError};
-use crate::image::ImageRecord;
 use crate::name::{CheckpointName, VaultName};
 use crate::rule_record::RuleRecord;
 use crate::stored_bytes::StoredBytes;
@@ -121,6 +121,18 @@ pub(crate) struct TaskRecord {
     /// The branch that it was brought to last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made: Option<Box<MadeRecord>>,
+}
+
+/// What makes a vault an image, or the root directory of sandboxes on one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ImageRecord {
+    pub config: ImageConfig,
+    /// Where it came from, for people.
+    pub source: String,
+    pub layers: u64,
+    /// The vault whose sandboxes have it as their root; images have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_of: Option<VaultId>,
 }
 
 /// A checkpoint and its state.

@@ -1,24 +1,19 @@
 //! Going back: a whole vault, single paths, or the last thing that was done.
 
-mod names;
-mod paths;
-
 use avfs_core::diff::{TreeChange, diff_trees, diff_trees_folded};
-use avfs_core::{NodeId, Root, SnapshotId, Totals, TreePath};
-use avfs_tree::{
-    BaseTree, FsError, ObjectError, Objects, ReadError, SetAttr, VaultLimits, VisibleChange, WorkTree,
-};
+use avfs_core::{NodeId, Root, SnapshotId, TreePath};
+use avfs_tree::{BaseTree, ObjectError, Objects, ReadError, SetAttr, VisibleChange, WorkTree};
 
 use crate::error::{Error, HistoryError, Result};
 use crate::history::HistoryEntry;
 use crate::history::VaultHistory;
 use crate::logged_action::{LoggedAction, TreeUpdate};
+pub(crate) use crate::open::{Comeback, Times};
 use crate::open::{OpenVault, Saved};
 use crate::record::Head;
 use crate::revision::Revision;
+use crate::vault_limits::check_growth;
 use avfs_query::patch::file_changes;
-pub(crate) use names::LinkNames;
-pub(crate) use paths::{Comeback, Times, set_meta};
 
 /// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -293,13 +288,6 @@ impl VaultHistory<'_> {
     }
 }
 
-/// The limits of a vault also apply after a restore; but restoring a smaller state is always possible.
-pub(crate) fn check_growth(present: &Totals, target: &Totals, limits: VaultLimits) -> Result<()> {
-    let bytes = limits.bytes.filter(|_| target.bytes > present.bytes);
-    let files = limits.files.filter(|_| target.inodes > present.inodes);
-    check_limits(target, VaultLimits { bytes, files })
-}
-
 /// What a comparison reports, without entries that are the same in other words.
 fn collect_changed(
     objects: &Objects,
@@ -320,16 +308,5 @@ fn is_same(objects: &Objects, change: &TreeChange) -> Result<bool, ObjectError> 
     match (&change.before, &change.after) {
         (Some(before), Some(after)) if !before.is_directory() => objects.is_same(before, after),
         _ => Ok(false),
-    }
-}
-
-/// Refuses what is more than a vault may hold.
-pub(crate) fn check_limits(totals: &Totals, limits: VaultLimits) -> Result<()> {
-    if let Some(limit) = limits.bytes.filter(|limit| totals.bytes > *limit) {
-        return Err(FsError::OverBytes { limit }.into());
-    }
-    match limits.files.filter(|limit| totals.inodes > *limit) {
-        Some(limit) => Err(FsError::OverFiles { limit }.into()),
-        None => Ok(()),
     }
 }

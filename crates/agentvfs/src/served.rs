@@ -1,17 +1,21 @@
 //! A vault that this process owns and serves to others.
 
 mod keeper;
+mod owner_service;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::control::{Host, OwnerService, SocketServer, Unmounted};
+use avfs_fuse::mounting::UnmountMode;
+
+use crate::control::{SocketServer, Unmounted};
 use crate::error::{Error, Result};
-use crate::mount::UnmountMode;
 use crate::open::{OpenVault, Saved};
 use keeper::Keeper;
 pub use keeper::{Log, Rhythm};
+use owner_service::OwnerService;
+pub use owner_service::{Host, NoMounts};
 
 /// An open vault with a socket for other processes and a thread that takes snapshots. Ends when it is
 /// dropped; [`ServedVault::close`] takes a last snapshot before.

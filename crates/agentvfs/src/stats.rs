@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use avfs_core::ObjectId;
 use avfs_tree::walk_needed;
 
-use crate::conflicts::OpenConflicts;
 use crate::error::Result;
 use crate::gc::StoreMaintenance;
 use crate::name::VaultName;
@@ -88,7 +87,7 @@ impl StoreMaintenance<'_> {
                 logical_bytes: totals.bytes,
                 unique_bytes: unique.into_iter().map(size).sum(),
                 shared_bytes: shared.into_iter().map(size).sum(),
-                conflicts: OpenConflicts::count(self.store, roots.record.head.conflicts)?,
+                conflicts: self.store.count_conflicts(roots.record.head.conflicts)?,
             });
         }
         vaults.sort_by(|a, b| a.name.cmp(&b.name));

@@ -4,22 +4,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use avfs_core::{Root, Snapshot, SnapshotId, Timestamp};
+use avfs_core::map::NodeSource;
+use avfs_core::{EntryKind, Root, Slot, Snapshot, SnapshotId, Timestamp};
 use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, RefRange, RefStore, Upkeep};
 use avfs_tree::{ObjectWriter, Objects, SystemClock, TreeClock};
 
 use crate::audit::{self, AuditEntry, AuditEvent};
-use crate::conflicts::OpenConflicts;
 use crate::error::{Error, Result, StorageError, VaultError};
 use crate::host_sources::HostSources;
 use crate::local_work::LocalWork;
 use crate::logged_action::LoggedAction;
 use crate::name::{VaultName, closest};
-use crate::owner::Ownership;
+use crate::ownership::Ownership;
 use crate::record::{self, AuditHead, VaultId, VaultRecord, key};
 use crate::retention_policy::RetentionPolicy;
 use crate::rule_view::KnownRules;
-use crate::take_ahead::TakenTrees;
+use crate::taken_trees::TakenTrees;
 use crate::vault::{Vault, VaultInfo};
 
 /// How often a change of records is retried if other processes change them too.
@@ -394,7 +394,7 @@ impl Store {
             snapshots: record.seq,
             max_bytes: record.max_bytes,
             max_files: record.max_files,
-            conflicts: OpenConflicts::count(self, record.head.conflicts)?,
+            conflicts: self.count_conflicts(record.head.conflicts)?,
             audit_head: record.audit.hash.clone(),
             // Damage to the journal is no reason to hide the vault.
             unstored_bytes: Vault::new(self.clone(), record.id)
@@ -402,6 +402,19 @@ impl Store {
                 .bytes(&record.head)
                 .unwrap_or_default(),
         })
+    }
+
+    /// The number of open conflicts in a state, without reading them: the tree that holds them has a directory
+    /// for each.
+    pub(crate) fn count_conflicts(&self, stored: Option<SnapshotId>) -> Result<u64> {
+        let Some(id) = stored else { return Ok(0) };
+        let EntryKind::Directory { entries, .. } = self.objects().snapshot(id)?.root.directory.kind else {
+            return Ok(0);
+        };
+        let node = entries
+            .map(|entries| NodeSource::<Slot>::load(self.objects(), entries))
+            .transpose()?;
+        Ok(node.map_or(0, |node| node.records()))
     }
 
     pub(crate) fn put_snapshot(

@@ -10,16 +10,16 @@ mod read_before;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use avfs_core::rules::{Level, Rule, Rules};
-use avfs_core::{Content, EntryKind, EntryName, ObjectId, PromiseId, Root, TreePath};
+use avfs_core::{Content, EntryKind, EntryName, ObjectId, PromiseId, TreePath};
 use avfs_tree::{Objects, ReadError, TreeReader, WorkTree};
 
 use self::read_before::ReadBefore;
 use crate::error::Result;
+use crate::taken_trees::{TakenTree, TakenTrees, TreeTurn};
 use crate::vault::Vault;
 
 const GIT: &[u8] = b".git";
@@ -50,8 +50,6 @@ const OTHERS: Budget = Budget {
 };
 /// All other processes of the machine have priority.
 const PRIORITY: i32 = 15;
-/// How many trees are remembered whose files were taken.
-const REMEMBERED: usize = 16;
 /// How often a walk looks whether another one of the same tree has come to its end.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
@@ -134,62 +132,6 @@ impl Drop for TakingAhead {
 
 fn repository() -> TreePath {
     TreePath::root().join(&EntryName::new(GIT).expect("a good name"))
-}
-
-/// A tree as it is seen through rules.
-#[derive(Clone, PartialEq, Eq)]
-struct TakenTree {
-    root: Root,
-    /// Those of the vault's handle, and those of the walk.
-    rules: [Option<Vec<Rule>>; 2],
-}
-
-/// The trees whose files are being taken in this process, and the last ones whose files were. Forks begin with the tree
-/// that they were made from: one walk takes the files of all.
-#[derive(Default)]
-pub(crate) struct TakenTrees(Mutex<Walks>);
-
-#[derive(Default)]
-struct Walks {
-    under_way: Vec<TakenTree>,
-    complete: VecDeque<TakenTree>,
-}
-
-/// What remains to be done about a tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum TreeTurn {
-    /// The caller takes its files.
-    Ours,
-    /// Another walk does, and may be cut short.
-    Others,
-    Nothings,
-}
-
-impl TakenTrees {
-    fn walks(&self) -> MutexGuard<'_, Walks> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(&self, tree: &TakenTree) -> TreeTurn {
-        let mut walks = self.walks();
-        if walks.complete.contains(tree) {
-            return TreeTurn::Nothings;
-        }
-        if walks.under_way.contains(tree) {
-            return TreeTurn::Others;
-        }
-        walks.under_way.push(tree.clone());
-        TreeTurn::Ours
-    }
-
-    fn end(&self, tree: &TakenTree, is_complete: bool) {
-        let mut walks = self.walks();
-        walks.under_way.retain(|other| other != tree);
-        if is_complete {
-            walks.complete.truncate(REMEMBERED - 1);
-            walks.complete.push_front(tree.clone());
-        }
-    }
 }
 
 struct TakenWalk {
@@ -339,62 +281,5 @@ fn id_of(content: Content) -> Option<ObjectId> {
         Content::Empty => None,
         Content::Blob(id) => Some(id.object()),
         Content::Chunks(id) => Some(id.object()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use avfs_core::{Entry, Meta, Totals};
-
-    use super::*;
-
-    fn tree(mode: u32) -> TakenTree {
-        let directory = Entry::empty_directory(Meta {
-            mode,
-            ..Meta::default()
-        });
-        let root = Root {
-            directory,
-            links: None,
-            totals: Totals::default(),
-        };
-        TakenTree {
-            root,
-            rules: [None, None],
-        }
-    }
-
-    #[test]
-    fn one_walk_takes_a_tree_and_the_next_one_does_if_it_was_cut_short() {
-        let (trees, one) = (TakenTrees::default(), tree(0o755));
-        assert_eq!(trees.begin(&one), TreeTurn::Ours);
-        assert_eq!(trees.begin(&one), TreeTurn::Others);
-        assert_eq!(trees.begin(&tree(0o700)), TreeTurn::Ours);
-        trees.end(&one, false);
-        assert_eq!(trees.begin(&one), TreeTurn::Ours);
-        trees.end(&one, true);
-        assert_eq!(trees.begin(&one), TreeTurn::Nothings);
-    }
-
-    #[test]
-    fn other_rules_make_another_tree() {
-        let trees = TakenTrees::default();
-        let seen = TakenTree {
-            rules: [None, Some(vec![Rule::parse("/**=read").unwrap()])],
-            ..tree(0o755)
-        };
-        assert_eq!(trees.begin(&tree(0o755)), TreeTurn::Ours);
-        assert_eq!(trees.begin(&seen), TreeTurn::Ours);
-    }
-
-    #[test]
-    fn only_the_last_trees_are_remembered() {
-        let trees = TakenTrees::default();
-        for mode in 0..=REMEMBERED as u32 {
-            trees.begin(&tree(mode));
-            trees.end(&tree(mode), true);
-        }
-        assert_eq!(trees.begin(&tree(1)), TreeTurn::Nothings);
-        assert_eq!(trees.begin(&tree(0)), TreeTurn::Ours);
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorCode, Result, StorageError};
-use crate::owner;
+use crate::ownership;
 use crate::record::Head;
 use crate::vault::Vault;
 
@@ -76,7 +76,7 @@ impl UnstoredWork<'_> {
         };
         place.remove_all()?;
         // It is only in the way: what stays of it goes with the vault.
-        let caches = owner::work_directory(home, self.vault.id()).join(crate::local_work::CACHES);
+        let caches = ownership::work_directory(home, self.vault.id()).join(crate::local_work::CACHES);
         let _ = crate::removal::remove_tree(&caches);
         Ok(())
     }

@@ -12,7 +12,8 @@ use crate::error::{Error, ErrorCode, OwnerError, Result, StorageError, VaultErro
 use crate::logged_action::LoggedAction;
 use crate::name::{TaskName, VaultName};
 use crate::open::{OpenVault, Role, Saved};
-use crate::owner::{self, Ownership, VaultOwner};
+use crate::owner::VaultOwner;
+use crate::ownership::{self, Ownership};
 use crate::record::{self, Head, HistoryRecord, VaultId, VaultRecord, key};
 use crate::retry;
 use crate::revision::Revision;
@@ -176,8 +177,8 @@ impl Vault {
         let Some(home) = self.store.home().filter(|_| self.store.is_read_only()) else {
             return self.open();
         };
-        let directory = owner::work_directory(home, self.id);
-        let ownership = owner::share(&directory, self.name()?.as_str())?;
+        let directory = ownership::work_directory(home, self.id);
+        let ownership = ownership::share(&directory, self.name()?.as_str())?;
         if self.has_journal()? {
             return Err(Error::Host {
                 action: "storing what is in the journal of",
@@ -257,7 +258,7 @@ impl Vault {
     }
 
     pub(crate) fn journal_place(&self, head: &Head) -> Option<JournalPlace> {
-        let directory = owner::work_directory(self.store.work().lasting()?, self.id);
+        let directory = ownership::work_directory(self.store.work().lasting()?, self.id);
         let reserve = self.store.embedded().map(EmbeddedStore::reserve);
         Some(JournalPlace {
             directory,

@@ -14,13 +14,22 @@ use super::host::{HostFiles, Look};
 use super::print::Print;
 use super::selection::Selection;
 use crate::error::Result;
-use crate::task::TaskWork;
+use crate::task::Task;
 
-impl TaskWork<'_> {
-    /// The base of the task with the paths that were applied to a directory, in their applied state. A path
-    /// that is in the directory as it was before counts as not applied: the user has reverted it. So does a
-    /// file of which only some hunks are selected, because hunks are numbered from the base of the task.
-    pub fn applied_base(&self, directory: &Path, selection: &Selection) -> Result<SnapshotId> {
+/// The base of a task with the paths that were applied to a directory, in their applied state.
+#[derive(Clone, Copy)]
+pub(crate) struct AppliedBase<'a> {
+    task: &'a Task,
+}
+
+impl<'a> AppliedBase<'a> {
+    pub(crate) fn of(task: &'a Task) -> AppliedBase<'a> {
+        AppliedBase { task }
+    }
+
+    /// A path that is in the directory as it was before counts as not applied: the user has reverted it. So
+    /// does a file of which only some hunks are selected, because hunks are numbered from the base of the task.
+    pub(crate) fn in_directory(self, directory: &Path, selection: &Selection) -> Result<SnapshotId> {
         let mut applied = self.applied_paths(directory)?;
         applied.retain(|path, _| !selection.hunks.contains_key(path));
         if !applied.is_empty()
@@ -34,11 +43,11 @@ impl TaskWork<'_> {
 
     /// The same without reading the directory, for callers that only need conflicts: reverted paths never
     /// conflict.
-    pub(crate) fn applied_base_unseen(&self, directory: &Path) -> Result<SnapshotId> {
+    pub(crate) fn without_reading(self, directory: &Path) -> Result<SnapshotId> {
         self.base_with(self.applied_paths(directory)?)
     }
 
-    fn base_with(&self, applied: BTreeMap<TreePath, SnapshotId>) -> Result<SnapshotId> {
+    fn base_with(self, applied: BTreeMap<TreePath, SnapshotId>) -> Result<SnapshotId> {
         let base = self.task.base()?;
         if applied.is_empty() {
             return Ok(base);
@@ -64,7 +73,7 @@ impl TaskWork<'_> {
 
     /// The paths that were applied since the task began where it begins now, each with the state from which
     /// it was last applied.
-    fn applied_paths(&self, directory: &Path) -> Result<BTreeMap<TreePath, SnapshotId>> {
+    fn applied_paths(self, directory: &Path) -> Result<BTreeMap<TreePath, SnapshotId>> {
         let mut paths = BTreeMap::new();
         let records = self
             .task

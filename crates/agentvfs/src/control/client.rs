@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
+use avfs_fuse::mounting::UnmountMode;
 
 use super::channel::Channel;
-use super::owner_service::Unmounted;
+use super::mount_state::{MountState, Unmounted};
 use super::place;
 use super::protocol::{Adopt, Bytes, NO_ROOM, OwnerReply, OwnerRequest, VERSION};
 use crate::error::{Error, ErrorCode, FileError, Hint, OwnerError, Result};
-use crate::mount::{MountState, UnmountMode};
 use crate::record::Head;
 use crate::vault::Vault;
 

@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use avfs_core::{NodeId, SnapshotId, TreePath};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::owner_service::Unmounted;
+use super::mount_state::{MountState, Unmounted};
 use crate::error::{Error, ErrorCode, FileError, Hint};
 use crate::logged_action::{LoggedAction, TreeUpdate};
-use crate::mount::MountState;
 use crate::record::{Head, VaultId, node_id, optional_snapshot_id, snapshot_id};
 
 /// Grows with every change that an older process would misunderstand.
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The code of an owner that talks to too many others already.
 pub(super) const NO_ROOM: ErrorCode = ErrorCode::OwnerSilent;

@@ -8,7 +8,7 @@ use avfs_core::merge::{ConflictPolicy, EntryMerger, MarkerStyle, PathMove, SideN
 use avfs_core::{Entry, EntryKind, EntryName, TreePath};
 
 use super::sides::{SideChanges, Texts};
-use crate::apply::{Application, ApplyOptions};
+use crate::apply::{Application, AppliedBase, ApplyOptions};
 use crate::error::Result;
 use crate::git::is_in_repository;
 use crate::ignored::Ignored;
@@ -64,7 +64,7 @@ impl TaskMerges<'_> {
             rules: self.task.rules()?,
             ..ApplyOptions::default()
         };
-        let base = self.task.work().applied_base_unseen(self.task.root())?;
+        let base = AppliedBase::of(self.task).without_reading(self.task.root())?;
         let head = self.task.head()?;
         if base == head {
             return Ok(Vec::new());

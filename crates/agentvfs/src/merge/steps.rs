@@ -8,7 +8,7 @@ use avfs_tree::{Attr, InodeKind, ReadError, StoredTree, TreeReader};
 
 use crate::error::Result;
 use crate::open::OpenVault;
-use crate::restore::{LinkNames, set_meta};
+use crate::open::{LinkNames, set_meta};
 
 pub(crate) struct Doing<'a> {
     tree: &'a OpenVault,

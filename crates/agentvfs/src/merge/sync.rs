@@ -71,7 +71,7 @@ impl Task {
         }
         let (state, mut report) = merging.report(&before)?;
         if !options.dry_run && !changed.changes.is_empty() {
-            crate::restore::check_growth(&before.root.totals, &state.root.totals, open.limits())?;
+            crate::vault_limits::check_growth(&before.root.totals, &state.root.totals, open.limits())?;
             report.saved = Some(vault.merges().land_merge(
                 open,
                 state,

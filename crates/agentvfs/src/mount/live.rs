@@ -1,6 +1,5 @@
 //! One mount that is being served.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,33 +10,11 @@ use avfs_core::rules::{Rule, Rules};
 use avfs_fuse::transport::{FuseServing, InUse, ServingOptions, ServingStop, TransportInUse};
 use avfs_fuse::{FuseSession, MountAccess, NotFlushed, Notifier, SessionSettings, Skin, SkinOptions};
 use avfs_tree::WorkTree;
-use serde::{Deserialize, Serialize};
 
 use super::{MountOptions, Report, Transport};
+use crate::control::{MountRecord, MountState};
 use crate::error::{Error, Result, VaultMountError};
-use crate::mounts::MountRecord;
 use crate::open::OpenVault;
-
-/// A mount, and its requests so far.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MountState {
-    /// Where it is, and how it was mounted.
-    #[serde(flatten)]
-    pub record: MountRecord,
-    /// Which way requests come from the kernel.
-    pub transport: String,
-    /// How many requests it has answered.
-    pub requests: u64,
-    /// The same for each kind of request.
-    pub by_opcode: BTreeMap<String, u64>,
-    /// How many requests took from `2^n` up to `2^(n+1)` nanoseconds to serve, for each `n`.
-    pub serve_ns: Vec<u64>,
-    /// How many requests needed data that was not in memory, and were answered later.
-    #[serde(default)]
-    pub deferred: u64,
-    /// The memory of the process that serves it, with all its other mounts.
-    pub memory_bytes: u64,
-}
 
 pub(super) struct LiveMount {
     dir: PathBuf,

@@ -12,7 +12,7 @@ use crate::control::Adopt;
 use crate::error::{Error, FileError, OwnerError, Result};
 use crate::logged_action::{LoggedAction, TreeUpdate};
 use crate::record::{Head, VaultRecord};
-use crate::restore::check_growth;
+use crate::vault_limits::check_growth;
 
 /// A stored state that can be the next head.
 struct Landed {

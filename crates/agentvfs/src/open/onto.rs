@@ -6,9 +6,9 @@ use avfs_core::diff::TreeChange;
 use avfs_core::{Entry, Meta, Root, TreePath};
 use avfs_tree::{BaseTree, ReadError, TreeReader, WorkTree};
 
+use super::{Comeback, LinkNames, Times, set_meta};
 use crate::error::{Error, FileError, Result};
 use crate::open::OpenVault;
-use crate::restore::{Comeback, LinkNames, Times, set_meta};
 
 /// Changes `onto`, whose head also descends from `base`, by the differences between `base` and `given`. Fails
 /// with [`FileError::Overtaken`], after which `onto` must not be used, if both changed the same path or one

@@ -1,12 +1,14 @@
 //! The changes of a task: its work, and separately its ignored files.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use avfs_core::diff::TreeChange;
 use avfs_core::{Content, Entry, EntryKind, SnapshotId, TreePath};
 use avfs_tree::{ObjectError, Objects, ReadError, TreeReader, VisibleChange, settle_rewritten};
 
 use super::Task;
+use crate::apply::{AppliedBase, Selection};
 use crate::error::{Error, Result};
 use crate::git::is_in_repository;
 use crate::ignored::is_directory;
@@ -45,6 +47,13 @@ impl TaskWork<'_> {
             store.projects().with_moved(from)?,
             store.projects().with_moved(to)?,
         )
+    }
+
+    /// The state with which the task is compared when it is applied to a directory: its base, with the paths
+    /// that were applied there in their applied state. A path that the user has reverted there counts as not
+    /// applied, and so does a file of which only some hunks are selected.
+    pub fn applied_base(&self, directory: &Path, selection: &Selection) -> Result<SnapshotId> {
+        AppliedBase::of(self.task).in_directory(directory, selection)
     }
 
     pub(super) fn changes_between(&self, from: SnapshotId, to: SnapshotId) -> Result<TaskChanges> {

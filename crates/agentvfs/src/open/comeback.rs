@@ -7,7 +7,7 @@ use avfs_core::rules::Level;
 use avfs_core::{Entry, EntryKind, Timestamp, TreePath, Xattrs};
 use avfs_tree::{Attr, FsError, Ino, InodeKind, ReadError, SetAttr, StoredTree, TreeReader, WorkTree};
 
-use super::names::LinkNames;
+use super::link_names::LinkNames;
 use crate::error::Result;
 use crate::open::OpenVault;
 use crate::vault::Vault;

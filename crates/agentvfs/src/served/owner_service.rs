@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use avfs_core::rules::Rule;
-use serde::{Deserialize, Serialize};
+use avfs_fuse::mounting::UnmountMode;
 
-use super::protocol::{Bytes, OwnerReply, OwnerRequest, VERSION};
+use crate::control::{Bytes, MountRecord, MountState, OwnerReply, OwnerRequest, Unmounted, VERSION};
 use crate::error::{Error, OwnerError, Result};
-use crate::mount::{MountState, UnmountMode};
-use crate::mounts::MountRecord;
 use crate::open::OpenVault;
 use crate::record::Head;
 
@@ -31,17 +29,6 @@ pub trait Host: Send + Sync {
 
     /// Returns when the mounts show all changes that were made through other doors.
     fn catch_up(&self) {}
-}
-
-/// What is left of a mount that was ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unmounted {
-    /// Nothing: no process can use it any longer.
-    Wholly,
-    /// The directory is free. Processes that still have the mount, through open files or in a mount namespace
-    /// of their own, are served until they are done.
-    Here,
 }
 
 /// An owner without mounts.

@@ -46,7 +46,7 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
             other => bail!("no option '{other}': the options are `--details` and the name of a crate"),
         }
     }
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = crates();
     let mut names: Vec<String> = fs::read_dir(&crates)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| is_product(name) && only.is_none_or(|only| only == name))
@@ -61,6 +61,10 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
     report_types(&shapes);
     report_comments(&shapes);
     Ok(ExitCode::SUCCESS)
+}
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn measure(name: &str, root: &Path) -> Result<CrateShape> {
@@ -126,8 +130,21 @@ fn report_names(shapes: &[CrateShape], details: bool) {
     }
 }
 
-fn report_types(shapes: &[CrateShape]) {
-    println!("types with most inherent methods, and the files that they are in");
+/// A type, and where its inherent methods are.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct CountedType<'a> {
+    methods: usize,
+    files: usize,
+    of: &'a str,
+    name: &'a str,
+}
+
+impl CountedType<'_> {
+    /// One type is to be understood from this many files.
+    const MOST_FILES: usize = 4;
+}
+
+fn counted_types(shapes: &[CrateShape]) -> Vec<CountedType<'_>> {
     let mut found = Vec::new();
     for shape in shapes {
         let mut types: BTreeMap<(&str, &str), (usize, usize)> = BTreeMap::new();
@@ -147,17 +164,38 @@ fn report_types(shapes: &[CrateShape]) {
         found.extend(
             types
                 .into_iter()
-                .map(|((_, name), (methods, files))| (methods, files, &*shape.name, name)),
+                .map(|((_, name), (methods, files))| CountedType {
+                    methods,
+                    files,
+                    of: &shape.name,
+                    name,
+                }),
         );
     }
     found.sort_by(|a, b| b.cmp(a));
-    for (methods, files, of, name) in found.iter().take(12) {
+    found
+}
+
+/// The types with methods in too many files, as `CRATE::TYPE FILES`.
+fn wide_types(types: &[CountedType<'_>]) -> Vec<String> {
+    let wide = types.iter().filter(|of| of.files > CountedType::MOST_FILES);
+    wide.map(|of| format!("{}::{} {}", of.of, of.name, of.files))
+        .collect()
+}
+
+fn report_types(shapes: &[CrateShape]) {
+    println!("types with most inherent methods, and the files that they are in");
+    let types = counted_types(shapes);
+    for CountedType {
+        methods,
+        files,
+        of,
+        name,
+    } in types.iter().take(12)
+    {
         println!("  {name:<16} {of:<14} {methods:>4} methods in {files} files");
     }
-    let wide = found.iter().filter(|(_, files, ..)| *files > 4);
-    let wide: Vec<String> = wide
-        .map(|(_, files, of, name)| format!("{of}::{name} {files}"))
-        .collect();
+    let wide = wide_types(&types);
     println!(
         "  in more than four files: {}",
         if wide.is_empty() {
@@ -206,4 +244,46 @@ fn rust_files(directory: &Path) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(name: &str) -> CrateShape {
+        measure(name, &crates().join(name).join("src")).unwrap()
+    }
+
+    /// Which circles there are, and why, is in docs/decisions/0036-one-crate-above-the-tree.md.
+    #[test]
+    fn no_import_cycle_of_the_library_grows_past_eight_modules() {
+        for name in [
+            "agentvfs",
+            "avfs-tree",
+            "avfs-exec",
+            "avfs-fuse",
+            "avfs-store",
+            "avfs-core",
+        ] {
+            for cycle in shape(name).cycles {
+                assert!(cycle.modules.len() <= 8, "{name}: {}", cycle.modules.join(" "));
+            }
+        }
+    }
+
+    #[test]
+    fn each_type_of_the_library_has_its_methods_in_at_most_four_files() {
+        for name in [
+            "agentvfs",
+            "avfs-tree",
+            "avfs-exec",
+            "avfs-fuse",
+            "avfs-store",
+            "avfs-core",
+        ] {
+            let shapes = [shape(name)];
+            let wide = wide_types(&counted_types(&shapes));
+            assert!(wide.is_empty(), "{}", wide.join(", "));
+        }
+    }
 }

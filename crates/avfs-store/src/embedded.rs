@@ -59,10 +59,9 @@ pub use database::FORMAT;
 pub use disk::{Disk, DiskFile, FileAccess, HostDisk};
 pub use ref_log::CopyState;
 pub use refs::LostRef;
-pub use repair::{REBUILT, RepairReport};
+pub use repair::{LogRepair, REBUILT, RepairReport};
 pub use salvage::RefAge;
 pub use sweep::ExclusiveStore;
-pub use wal::LogRepair;
 
 /// When this many objects lack index rows, the rows are written without waiting for a commit.
 const PENDING_LIMIT: usize = 100_000;

@@ -25,13 +25,28 @@ use crate::embedded::refs::{self, LostRef};
 use crate::embedded::salvage::{self, RefAge, SalvageReport, SalvagedRefs};
 use crate::embedded::survey::{PackSurvey, survey};
 use crate::embedded::sweep::ExclusiveStore;
-use crate::embedded::wal::{self, LogRepair};
+use crate::embedded::wal;
 
 /// The name under which a rebuild keeps the old database.
 const ASIDE: &str = "store.db.damaged";
 
 /// A ref that exists after a repair that may have lost refs. Collecting garbage would make that loss final.
 pub const REBUILT: &str = "setting/rebuilt";
+
+/// What became of a damaged log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogRepair {
+    /// It was sound.
+    #[default]
+    Sound,
+    /// It was damaged while a process had the database open, which knew all of it and has put it into the
+    /// database: nothing is lost.
+    Folded,
+    /// The log was cut off at the damage, and the second copy of refs had the later commits: nothing is lost.
+    Restored,
+    /// The log was cut off at the damage: the later commits are lost.
+    Cut,
+}
 
 /// What a repair did, and what it could not restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,7 +120,7 @@ impl ExclusiveStore<'_> {
         // has not undone any commit yet. Once the whole log is in the database, nothing can be lost.
         if let Err(StoreError::Damaged { .. }) = wal::check(layout) {
             store.database.empty_log()?;
-            report.log = LogRepair::Mended;
+            report.log = LogRepair::Folded;
         }
         Ok(report)
     }
@@ -123,7 +138,12 @@ pub(super) fn rebuild(dir: &Path, age: RefAge) -> Result<RepairReport, StoreErro
             what: pack_name(number),
         })?;
     }
-    let log = wal::mend(&layout).map_err(|e| io_failure("mending", wal::LOG, e))?;
+    let is_damaged = wal::is_damaged(&layout).map_err(|e| io_failure("reading", wal::LOG, e))?;
+    let log = if is_damaged {
+        LogRepair::Cut
+    } else {
+        LogRepair::Sound
+    };
     let found = SalvagedRefs::of_file(&salvage::old_database(&layout, ASIDE), age);
     let mut report = RepairReport {
         log,

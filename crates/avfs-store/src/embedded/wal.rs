@@ -17,7 +17,6 @@
 //! saw as complete is in the file during the second.
 
 mod frames;
-mod mend;
 mod note;
 
 use std::fs::File;
@@ -30,8 +29,6 @@ use crate::embedded::layout::StoreLayout;
 
 use frames::{HEADER_LEN, WalDamage, WalFrames};
 
-pub use mend::LogRepair;
-pub(crate) use mend::mend;
 pub(crate) use note::record;
 
 /// The name of the log in messages.
@@ -66,6 +63,11 @@ pub(crate) fn is_emptied(layout: &StoreLayout) -> bool {
 pub(crate) fn note_is_damaged(layout: &StoreLayout) -> bool {
     // A note that is being written may be read half: only one that stays so is damaged.
     (0..LOOKS).all(|_| note::read(layout).is_err())
+}
+
+/// Whether the log lacks something that it once held.
+pub(crate) fn is_damaged(layout: &StoreLayout) -> io::Result<bool> {
+    Ok(confirmed_damage(layout)?.is_some())
 }
 
 fn confirmed_damage(layout: &StoreLayout) -> io::Result<Option<WalDamage>> {

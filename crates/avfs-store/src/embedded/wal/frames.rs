@@ -19,7 +19,7 @@ const MAGIC: u32 = 0x377f_0682;
 const VERSION: u32 = 3_007_000;
 
 /// The bytes of a frame that hold its salts, and its sum.
-pub(crate) const SALTS: std::ops::Range<usize> = 8..16;
+const SALTS: std::ops::Range<usize> = 8..16;
 pub(crate) const SUM: std::ops::Range<usize> = 16..24;
 
 /// A log that has at least a header.
@@ -69,10 +69,6 @@ impl WalFrames {
         &self.header
     }
 
-    pub(crate) fn header_bytes_mut(&mut self) -> &mut [u8; HEADER_LEN] {
-        &mut self.header
-    }
-
     pub(crate) fn header(&self) -> Option<WalHeader> {
         let magic = word(&self.header, 0, true);
         let big_endian = magic & 1 == 1;
@@ -91,10 +87,6 @@ impl WalFrames {
 
     pub(crate) fn frame(&self, number: usize) -> Option<&[u8]> {
         self.frames.chunks_exact(FRAME_LEN).nth(number - 1)
-    }
-
-    pub(crate) fn frame_mut(&mut self, number: usize) -> Option<&mut [u8]> {
-        self.frames.chunks_exact_mut(FRAME_LEN).nth(number - 1)
     }
 
     /// The number of sound frames from the start, and the sum after them.
@@ -176,16 +168,6 @@ impl WalHeader {
     pub(crate) fn is_of_this_generation(&self, frame: &[u8]) -> bool {
         frame[SALTS] == self.salts
     }
-
-    /// Reads a word in the byte order of the sum.
-    pub(crate) fn word(&self, bytes: &[u8], at: usize) -> u32 {
-        word(bytes, at, self.big_endian)
-    }
-
-    /// The position within a word of the byte that holds this bit of its value.
-    pub(crate) fn byte_of_bit(&self, bit: usize) -> usize {
-        if self.big_endian { 3 - bit / 8 } else { bit / 8 }
-    }
 }
 
 pub(crate) fn ends_transaction(frame: &[u8]) -> bool {
@@ -201,10 +183,6 @@ impl WalChecksum {
         WalChecksum(word(bytes, 0, true), word(bytes, 4, true))
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; 8] {
-        ((u64::from(self.0) << 32) | u64::from(self.1)).to_be_bytes()
-    }
-
     pub(crate) fn over(self, bytes: &[u8], big_endian: bool) -> WalChecksum {
         let (pairs, _) = bytes.as_chunks::<8>();
         pairs.iter().fold(self, |sum, pair| {
@@ -216,10 +194,6 @@ impl WalChecksum {
     pub(crate) fn step(self, first: u32, second: u32) -> WalChecksum {
         let left = self.0.wrapping_add(first).wrapping_add(self.1);
         WalChecksum(left, self.1.wrapping_add(second).wrapping_add(left))
-    }
-
-    pub(crate) fn times(self, factor: u32) -> WalChecksum {
-        WalChecksum(self.0.wrapping_mul(factor), self.1.wrapping_mul(factor))
     }
 }
 

@@ -671,11 +671,7 @@ fn project_name(root: &Path) -> VaultName {
 
 /// A path of the host as records keep it: its bytes in hexadecimal.
 fn hex(path: &Path) -> String {
-    path.as_os_str()
-        .as_bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    avfs_core::to_hex(path.as_os_str().as_bytes())
 }
 
 /// The path that [`hex`] made text of.

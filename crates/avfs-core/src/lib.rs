@@ -20,6 +20,7 @@ mod retention;
 pub mod rules;
 mod snapshot;
 pub mod spelling;
+mod text;
 
 pub use capped_list::capped_list;
 pub use causes::with_causes;
@@ -32,3 +33,4 @@ pub use promise::{Promise, SourceId, Stamp};
 pub use retention::SnapshotRetention;
 pub use rules::{Level, Rule, RuleState, Rules};
 pub use snapshot::{Root, Snapshot};
+pub use text::{shell_word, to_hex};

@@ -20,7 +20,7 @@ impl<R: Read> Sha256Reader<R> {
     /// Reads the rest, and returns the checksum of everything, in hexadecimal.
     pub(super) fn finish(mut self) -> io::Result<String> {
         io::copy(&mut self, &mut io::sink())?;
-        Ok(hex(&self.state.finalize()))
+        Ok(avfs_core::to_hex(&self.state.finalize()))
     }
 }
 
@@ -33,9 +33,5 @@ impl<R: Read> Read for Sha256Reader<R> {
 }
 
 pub(super) fn of(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    avfs_core::to_hex(&Sha256::digest(bytes))
 }

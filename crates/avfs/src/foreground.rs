@@ -14,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use agentvfs::exec::sandbox::Cancel;
 use anyhow::Result;
@@ -22,6 +23,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe;
+use tokio_util::sync::CancellationToken;
 
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -174,6 +176,21 @@ impl Worker {
             cancel.cancel();
         })?;
         Ok(())
+    }
+
+    /// A token for a server in this process, which is cancelled as [`Worker::cancels`] describes.
+    pub fn stopping(&self) -> Result<CancellationToken> {
+        /// How long is waited at a time.
+        const LONG: Duration = Duration::from_secs(60 * 60);
+        let cancel = Cancel::new()?;
+        self.cancels(&cancel)?;
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        thread::Builder::new().name("stopping".into()).spawn(move || {
+            while !cancel.wait(LONG) {}
+            stopped.cancel();
+        })?;
+        Ok(stop)
     }
 
     /// Ends the front with this status, and closes our streams for their readers. The work continues.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use avfs_core::TreePath;
+use avfs_core::{TreePath, to_hex};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
@@ -104,10 +104,6 @@ pub fn text_or_hex(raw: &[u8]) -> (Cow<'_, str>, Option<String>) {
         Ok(text) => (Cow::Borrowed(text), None),
         Err(_) => (Cow::Owned(printable(raw)), Some(to_hex(raw))),
     }
-}
-
-pub fn to_hex(raw: &[u8]) -> String {
-    raw.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One line of JSON that is safe on a terminal.

@@ -120,7 +120,7 @@ impl RuleArgs {
         presets
             .chain(files)
             .chain(rules)
-            .map(|(flag, value)| format!("{flag} {}", quoted(&value)))
+            .map(|(flag, value)| format!("{flag} {}", avfs_core::shell_word(&value)))
             .collect()
     }
 }
@@ -140,16 +140,6 @@ pub fn other_sections() -> Vec<&'static str> {
         .iter()
         .map(|key| key.name().split('.').next().unwrap_or(key.name()));
     settings.chain(["setup"]).collect()
-}
-
-/// As a shell reads it back.
-pub fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@:,+%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }
 
 #[cfg(test)]

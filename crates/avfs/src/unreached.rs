@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 
 use agentvfs::exec::RefusalBody;
 use agentvfs::exec::sandbox::network::{Refusal, group_of};
+use avfs_core::shell_word;
 use serde_json::Value;
 
 /// A place that was not reached.
@@ -127,15 +128,11 @@ pub fn typed(word: &OsStr) -> String {
 
 /// Words as a shell has to be given them.
 pub fn quoted(words: &[String]) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@:,+%".contains(c);
-    let quote = |word: &String| {
-        if !word.is_empty() && word.chars().all(is_plain) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
-    };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|word| shell_word(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]

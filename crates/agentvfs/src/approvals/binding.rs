@@ -595,13 +595,7 @@ impl AskedCommand {
 }
 
 fn quoted(word: &StoredBytes) -> String {
-    let shown = avfs_core::printable(word.as_bytes());
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@:,+%".contains(c);
-    if !shown.is_empty() && shown.chars().all(is_plain) {
-        shown
-    } else {
-        format!("'{}'", shown.replace('\'', "'\\''"))
-    }
+    avfs_core::shell_word(&avfs_core::printable(word.as_bytes()))
 }
 
 impl From<&Command> for AskedCommand {

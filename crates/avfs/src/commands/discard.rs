@@ -5,12 +5,13 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::workspace::{is_workspace, mounted_at};
+use avfs_core::shell_word;
+
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::rule_args::quoted;
 
 /// Delete tasks with everything in them
 #[derive(Debug, clap::Args)]
@@ -102,7 +103,7 @@ fn refuse_running(context: &mut Context<'_>, tasks: &[Task]) -> Result<()> {
                 let unmount = if is_workspace(task) {
                     format!("avfs workspace stop {name}")
                 } else {
-                    format!("avfs unmount {}", quoted(&dir.display().to_string()))
+                    format!("avfs unmount {}", shell_word(&dir.display().to_string()))
                 };
                 (
                     format!("task '{name}' is mounted at {}", printable_path(&dir)),

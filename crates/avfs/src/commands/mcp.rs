@@ -5,18 +5,16 @@ mod front_end;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use agentvfs::Store;
+use agentvfs::exec::sandbox::Network;
 use agentvfs::exec::sandbox::classify::Command;
 use agentvfs::exec::sandbox::launch::InnerProgram;
 use agentvfs::exec::sandbox::network::NetworkChoice;
-use agentvfs::exec::sandbox::{Cancel, Network};
 use agentvfs::exec::{AfterRun, RunSpec};
 use anyhow::Result;
 use avfs_mcp::{HttpServer, RuleChoice, Scope, ServerOptions, serve_http, serve_stdio};
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
 use self::front_end::CommandLine;
 use crate::commands::exec::policy;
@@ -83,7 +81,7 @@ pub fn run(context: &mut Context<'_>, args: &McpArgs) -> Result<ExitStatus> {
 }
 
 fn work(context: &mut Context<'_>, args: &McpArgs, worker: Worker) -> Result<ExitStatus> {
-    let stop = stopping(&worker)?;
+    let stop = worker.stopping()?;
     let options = options(context, args)?;
     let after = match args.http {
         Some(address) => {
@@ -97,22 +95,6 @@ fn work(context: &mut Context<'_>, args: &McpArgs, worker: Worker) -> Result<Exi
     worker.release(ExitStatus::Success);
     after.into_iter().for_each(AfterRun::wait);
     Ok(ExitStatus::Success)
-}
-
-/// What asks this process to end asks the server.
-fn stopping(worker: &Worker) -> Result<CancellationToken> {
-    /// How long is waited at a time.
-    const LONG: Duration = Duration::from_secs(60 * 60);
-    let (cancel, stop) = (Cancel::new()?, CancellationToken::new());
-    worker.cancels(&cancel)?;
-    let stopped = stop.clone();
-    std::thread::Builder::new()
-        .name("stopping".into())
-        .spawn(move || {
-            while !cancel.wait(LONG) {}
-            stopped.cancel();
-        })?;
-    Ok(stop)
 }
 
 fn options(context: &mut Context<'_>, args: &McpArgs) -> Result<ServerOptions> {

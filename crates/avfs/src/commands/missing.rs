@@ -8,13 +8,14 @@ use agentvfs::git::GitError;
 use agentvfs::{Error, Project, Store};
 use anyhow::Result;
 
+use avfs_core::shell_word;
+
 use crate::context::Context;
 use crate::escape::printable_path;
 use crate::failure::Failure;
 use crate::global_args::GlobalArgs;
 use crate::here::working_directory;
 use crate::printer::Printer;
-use crate::rule_args::quoted;
 
 /// Errors in a directory that avfs knows under another path.
 const NOT_KNOWN_HERE: [&str; 7] = [
@@ -88,7 +89,7 @@ pub fn moved_here(store: &Store) -> Option<String> {
         "its tasks"
     };
     let old = printable_path(project.root());
-    let [from, to] = [project.root(), &root].map(|path| quoted(&printable_path(path)));
+    let [from, to] = [project.root(), &root].map(|path| shell_word(&printable_path(path)));
     Some(format!(
         "this directory was {old} before; `avfs project move {from} {to}` moves {what} here"
     ))

@@ -13,7 +13,7 @@ use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::here::working_directory;
-use crate::rule_args::{RuleArgs, quoted};
+use crate::rule_args::RuleArgs;
 
 /// Check the machine, create a first task, and say what to type next
 #[derive(Debug, clap::Args)]
@@ -77,7 +77,10 @@ pub fn run(context: &mut Context<'_>, args: &QuickstartArgs) -> Result<ExitStatu
         }
     }
     let program = agents.iter().find_map(|agent| agent.program).unwrap_or("$SHELL");
-    let next = format!("cd {} && {program}", quoted(&mount.display().to_string()));
+    let next = format!(
+        "cd {} && {program}",
+        avfs_core::shell_word(&mount.display().to_string())
+    );
     let body = QuickstartBody {
         task: task.vault_name().to_string(),
         mount,

@@ -8,13 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentvfs::exec::sandbox::Cancel;
 use agentvfs::exec::sandbox::launch::InnerProgram;
 use anyhow::Result;
 use avfs_server::auth::Tokens;
 use avfs_server::{Listening, ListeningError, LogWriter, ServerOptions, TenantLimits, Tls, serve};
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
 use self::agentfense::{AgentfenseArgs, mount_below};
 use crate::context::Context;
@@ -130,7 +128,7 @@ pub fn run(context: &mut Context<'_>, args: &ServeArgs) -> Result<ExitStatus> {
 }
 
 fn work(context: &mut Context<'_>, args: &ServeArgs, worker: &Worker) -> Result<ExitStatus> {
-    let stop = stopping(worker)?;
+    let stop = worker.stopping()?;
     let config = args.agentfense.config()?;
     let home = match (context.home_flag(), &config.codebases) {
         (None, Some(codebases)) => codebases.clone(),
@@ -246,20 +244,4 @@ fn not_listening(error: ListeningError) -> Failure {
         avfs_core::with_causes(&error),
     )
     .hint(hint)
-}
-
-/// What asks this process to end asks the server.
-fn stopping(worker: &Worker) -> Result<CancellationToken> {
-    /// How long is waited at a time.
-    const LONG: Duration = Duration::from_secs(60 * 60);
-    let (cancel, stop) = (Cancel::new()?, CancellationToken::new());
-    worker.cancels(&cancel)?;
-    let stopped = stop.clone();
-    std::thread::Builder::new()
-        .name("stopping".into())
-        .spawn(move || {
-            while !cancel.wait(LONG) {}
-            stopped.cancel();
-        })?;
-    Ok(stop)
 }

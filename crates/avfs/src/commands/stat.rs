@@ -3,7 +3,7 @@
 use agentvfs::rules::Level;
 use agentvfs::{EntryKind, FoundEntry};
 use anyhow::Result;
-use avfs_core::TreePath;
+use avfs_core::{TreePath, to_hex};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::entry::{EntryBody, kind_name, letters, names, octal, target};
 use crate::escape::printable;
 use crate::exit::ExitStatus;
-use crate::json::{byte_field, to_hex};
+use crate::json::byte_field;
 use crate::printer::Printer;
 use crate::rule_args::RuleArgs;
 use crate::size::HumanSize;

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::before::FileCall;
 use super::input::{HookInput, HookWorkspace};
+use avfs_core::shell_word;
+
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::rule_args::quoted;
 
 /// Run a shell command in the sandbox, and save the state before a file is changed
 #[derive(Debug, clap::Args)]
@@ -76,7 +77,7 @@ fn in_sandbox(context: &mut Context<'_>, input: &HookInput) -> Result<Value> {
     ]);
     let line = words
         .iter()
-        .map(|word| quoted(word))
+        .map(|word| shell_word(word))
         .collect::<Vec<_>>()
         .join(" ");
     let mut updated = input.tool_input.clone();

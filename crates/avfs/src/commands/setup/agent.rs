@@ -427,7 +427,7 @@ const HOOKS: &[(SetupPart, &str, Option<&str>, &str)] = &[
 /// A command as a shell reads it.
 fn line_of(program: &str, words: &[String]) -> String {
     let words = std::iter::once(program).chain(words.iter().map(String::as_str));
-    words.map(crate::rule_args::quoted).collect::<Vec<_>>().join(" ")
+    words.map(avfs_core::shell_word).collect::<Vec<_>>().join(" ")
 }
 
 impl ServerEntry {

@@ -125,7 +125,7 @@ fn run(agent: &str, words: &[String]) -> Result<()> {
 pub fn print_change(out: &mut Printer, change: &SetupChange) -> Result<(), PrintError> {
     match change {
         SetupChange::Command { words, .. } => {
-            let words: Vec<String> = words.iter().map(|word| crate::rule_args::quoted(word)).collect();
+            let words: Vec<String> = words.iter().map(|word| avfs_core::shell_word(word)).collect();
             out.line(format_args!("run: {}", words.join(" ")))
         }
         SetupChange::File { file, before, after } => {

@@ -4,12 +4,13 @@ use agentvfs::ErrorCode;
 use anyhow::Result;
 use serde::Serialize;
 
+use avfs_core::shell_word;
+
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::escape::{printable, printable_path};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::rule_args::quoted;
 
 /// Delete a vault with its checkpoints and history
 #[derive(Debug, clap::Args)]
@@ -56,7 +57,7 @@ pub fn run(context: &mut Context<'_>, args: &VaultDeleteArgs) -> Result<ExitStat
         .delete(args.force.is_some())
         .map_err(|error| match mounted {
             Some(mount) if error.code() == ErrorCode::VaultBusy => {
-                let dir = quoted(&printable_path(&mount.dir));
+                let dir = shell_word(&printable_path(&mount.dir));
                 let hint = format!("it is mounted: `avfs unmount {dir}` first");
                 Failure::of(&error.into()).hint(Some(hint)).into()
             }

@@ -9,13 +9,14 @@ use anyhow::Result;
 
 use super::leads_back::LeadsBack;
 use super::{COMMAND, WorkspaceBody, default_place, mounted_at};
+use avfs_core::shell_word;
+
 use crate::commands::mount::MountPlan;
 use crate::commands::project::setup::{allowed_setup, carry_out};
 use crate::commands::run::MadeObjects;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::rule_args::quoted;
 
 /// Fork a directory and mount the fork elsewhere
 #[derive(Debug, clap::Args)]
@@ -176,7 +177,7 @@ impl SourceArgs {
         let from = self.from.as_ref().map_or(String::new(), |from| {
             format!(
                 " --from {}",
-                quoted(&crate::escape::printable_os(from.as_os_str()))
+                shell_word(&crate::escape::printable_os(from.as_os_str()))
             )
         });
         let enter = format!(

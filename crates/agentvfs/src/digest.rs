@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_of_a_file_that_shrinks_is_none() {
+    fn file_that_shrinks_while_it_is_read_has_no_digest() {
         assert_eq!(of_host(&file(&[(SIZE - 1, b"x")], true), SIZE + BLOCK), None);
         let small = tempfile::tempfile().unwrap();
         assert_eq!(of_host(&small, 1), None);

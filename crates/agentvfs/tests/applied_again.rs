@@ -109,7 +109,7 @@ fn what_the_user_did_after_an_apply_is_merged_with_what_the_task_did_after_it() 
 }
 
 #[test]
-fn what_was_applied_and_then_removed_in_the_task_is_removed_from_the_directory() {
+fn applied_file_removed_in_the_task_is_removed_from_the_directory() {
     let scene = Loop::new();
     scene.task_writes("/dir/made", "x");
     scene.apply().unwrap();

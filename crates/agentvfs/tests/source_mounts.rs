@@ -245,7 +245,7 @@ fn a_listing_with_attributes_looks_into_no_directory_below() {
 }
 
 #[test]
-fn what_lies_in_a_mount_is_changed_there_alone() {
+fn file_in_a_mount_is_changed_there_alone() {
     let scene = Scene::new();
     let mounted = scene.mounted();
     let mut file = fs::File::options()
@@ -285,7 +285,7 @@ fn the_writer() {
 }
 
 #[test]
-fn what_was_written_over_promises_outlives_its_owner_whatever_becomes_of_the_project() {
+fn writes_over_promises_outlive_their_owner_and_the_project() {
     let scene = Scene::new();
     let vault = scene.vault();
     let mut writer = TestChild::start("the_writer", &scene.place.path().join("store"), "");

@@ -70,7 +70,7 @@ fn a_vault_starts_as_the_directory_is_and_reads_only_what_is_asked_for() {
 }
 
 #[test]
-fn what_was_kept_outlives_the_directory_and_the_process() {
+fn kept_files_outlive_the_directory_and_the_process() {
     let scene = Scene::new();
     let vault = scene.vault("task");
     assert_eq!(stored(&vault, "/README"), "a project");

@@ -178,7 +178,7 @@ fn a_file_of_the_directory_has_the_version_that_a_write_expects() {
 }
 
 #[test]
-fn what_a_task_began_with_survives_a_collection() {
+fn base_of_a_task_survives_garbage_collection() {
     let fixture = Fixture::new();
     let task = fixture.task(Some("one"));
     write(&task, "/src/main.rs", b"");
@@ -621,7 +621,7 @@ fn a_large_file_is_in_conflict_only_if_both_sides_have_another_version() {
 }
 
 #[test]
-fn what_an_apply_left_of_a_huge_file_is_known_without_reading_it() {
+fn leftover_of_an_apply_of_a_huge_file_is_recognized_without_reading_it() {
     const HUGE: u64 = 257 << 20;
     let fixture = Fixture::new();
     let tasks = [fixture.task(Some("one")), fixture.task(Some("two"))];

@@ -758,7 +758,7 @@ fn exports_hold_what_may_be_read_and_tell_of_the_rest_that_is_listed() {
 }
 
 #[test]
-fn what_may_not_be_read_does_not_come_back() {
+fn restore_of_an_unreadable_file_is_refused() {
     let vault = vault();
     let seen = vault.through(rules(&VIEW));
     let past = seen.revision("@~1").unwrap();
@@ -777,7 +777,7 @@ fn what_may_not_be_read_does_not_come_back() {
 }
 
 #[test]
-fn what_could_not_be_read_in_the_past_does_not_come_back_empty() {
+fn file_unreadable_in_the_past_is_not_restored_as_empty() {
     let vault = vault();
     let closed: Labels = [Label::new("closed").unwrap()].into_iter().collect();
     change(&vault, |open| open.set_labels(&a(), closed).unwrap());
@@ -886,7 +886,7 @@ fn labels_hide_and_follow() {
 }
 
 #[test]
-fn what_is_brought_back_through_rules_keeps_its_labels() {
+fn restore_through_rules_keeps_labels() {
     let vault = vault();
     let draft: Labels = [Label::new("draft").unwrap()].into_iter().collect();
     change(&vault, |open| open.set_labels(&a(), draft.clone()).unwrap());

@@ -314,7 +314,7 @@ fn a_copied_directory_is_independent_and_keeps_its_hard_links_among_themselves()
 }
 
 #[test]
-fn what_was_synced_survives_without_a_snapshot() {
+fn synced_changes_survive_without_a_snapshot() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
     let vault = store.create_vault(&name("main")).unwrap();

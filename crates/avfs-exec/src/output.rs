@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_whole() {
+    fn text_that_fits_is_shown_in_full() {
         for pieces in [&["abcdefgh"][..], &["abc", "defgh"], &["a", "bcdefg", "", "h"]] {
             let captured = capture(8, pieces);
             assert_eq!(captured.head, b"abcdefgh");

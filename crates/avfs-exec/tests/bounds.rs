@@ -188,7 +188,7 @@ fn words_without_a_shell_are_taken_as_they_are() {
 }
 
 #[test]
-fn what_is_shown_is_one_safe_line() {
+fn shown_text_is_one_safe_line() {
     for text in ["ls \u{1b}[2J", "ls\rrm", "ls '\u{202e}'", "echo 'a\nb'"] {
         for part in shell(text.to_owned()).parts {
             let safe = |shown: &str| !shown.chars().any(|c| c.is_control() || c == '\u{202e}');

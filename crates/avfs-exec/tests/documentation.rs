@@ -80,7 +80,7 @@ fn what_is_said_to_go_around_a_denial_by_words_does_so_and_what_is_said_to_be_de
 }
 
 #[test]
-fn what_is_said_to_be_asked_for_is_asked_for() {
+fn commands_that_the_page_lists_need_an_approval() {
     let commands = [
         "export PATH=/x",
         "PATH=/x ls",

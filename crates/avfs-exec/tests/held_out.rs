@@ -137,7 +137,7 @@ fn everyday_commands_of_agents_get_their_classes_and_no_stricter_ones() {
 }
 
 #[test]
-fn commands_by_an_author_who_did_not_know_the_classes_get_theirs() {
+fn commands_written_without_knowledge_of_the_classes_are_classified() {
     check_dangerous("unseen", &cases(include_str!("corpus/unseen-dangerous.txt")));
     check_ordinary("unseen", &cases(include_str!("corpus/unseen-ordinary.txt")));
 }

@@ -110,7 +110,7 @@ fn unserved_mount_is_found_and_cleaned_up() {
 }
 
 #[test]
-fn what_cannot_be_mounted_on_is_named() {
+fn unusable_mount_point_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let options = FuseMountOptions::new("nowhere");
     let missing = mount(&directory.path().join("missing"), &options).unwrap_err();

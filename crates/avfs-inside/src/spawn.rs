@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_survive_the_way_and_are_none_when_cut_or_longer() {
+    fn orders_decode_as_encoded_and_are_refused_when_truncated_or_longer() {
         let size = TerminalSize {
             rows: 24,
             columns: u16::MAX,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_survive_the_way_and_are_none_when_cut_or_longer() {
+    fn reports_decode_as_encoded_and_are_refused_when_truncated_or_longer() {
         let spawned = |has_terminal| ProcessReport::Spawned {
             id: 1,
             pid: i32::MAX,

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_was_cut_or_has_more_is_none() {
+    fn spec_that_is_truncated_or_too_long_is_refused() {
         let bytes = spec().encode();
         for end in 0..bytes.len() {
             assert_eq!(StageSpec::decode(&bytes[..end]), None, "cut at {end}");

@@ -136,7 +136,7 @@ fn a_failed_write_moves_what_was_put_to_another_pack() {
 }
 
 #[test]
-fn what_the_kernel_forgot_fails_commits_until_it_is_put_again() {
+fn data_lost_by_the_kernel_fails_commits_until_it_is_put_again() {
     let (home, disk, store) = flaky();
     let kept = put(&store, b"kept").unwrap();
     store.sync().unwrap();

@@ -125,7 +125,7 @@ fn a_commit_waits_for_another_process_only_so_long() {
 }
 
 #[test]
-fn what_was_never_committed_is_gone_and_its_bytes_are_cut_off() {
+fn uncommitted_objects_are_gone_and_their_bytes_are_cut_off() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path()).unwrap();
     let kept = put(&store, b"kept").unwrap();

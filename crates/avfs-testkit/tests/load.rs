@@ -162,7 +162,7 @@ fn every_damage_is_found() {
 }
 
 #[test]
-fn what_was_acknowledged_and_is_not_there_at_all_is_found() {
+fn missing_log_of_acknowledged_data_is_reported() {
     let place = tempfile::tempdir().unwrap();
     let never_made = place.path().join("load");
     assert_eq!(LOAD.check(&never_made, &[]), Vec::<String>::new());

@@ -147,7 +147,7 @@ fn a_compressed_archive_is_recognised() {
 }
 
 #[test]
-fn a_single_file_makes_an_archive_of_one_entry() {
+fn export_of_a_single_file_makes_an_archive_with_one_entry() {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("sub")).unwrap();
     fs::write(place.path().join("sub/file"), b"text").unwrap();

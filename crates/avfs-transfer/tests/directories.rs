@@ -108,7 +108,7 @@ fn a_large_flat_directory_is_whole() {
 }
 
 #[test]
-fn what_is_excluded_is_left_out_by_what_it_is() {
+fn excluded_path_leaves_out_the_entry_that_it_leads_to() {
     let place = tempfile::tempdir().unwrap();
     for name in ["keep", "store/objects"] {
         fs::create_dir_all(place.path().join(name)).unwrap();
@@ -154,7 +154,7 @@ fn symbolic_links_are_never_followed_on_the_way_in() {
 }
 
 #[test]
-fn what_an_ordinary_user_cannot_read_fails_the_import_or_is_skipped_by_name() {
+fn unreadable_files_fail_the_import_or_are_skipped_by_name() {
     if is_root() {
         return; // Runs again as an ordinary user.
     }

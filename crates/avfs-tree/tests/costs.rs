@@ -99,7 +99,7 @@ fn a_sparse_file_costs_its_data() {
 }
 
 #[test]
-fn what_was_looked_up_is_looked_up_again_without_the_store() {
+fn second_lookup_needs_no_store() {
     let (store, tree) = empty();
     let directory = tree
         .create(Ino::ROOT, &name("large"), NewEntry::directory(0o755))

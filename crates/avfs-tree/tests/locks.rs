@@ -131,7 +131,7 @@ fn a_new_lock_replaces_what_its_owner_held_there_and_equal_neighbours_merge() {
 }
 
 #[test]
-fn locks_of_two_mounts_exclude_each_other_and_say_who_is_in_the_way() {
+fn locks_of_two_mounts_exclude_each_other_and_report_the_holder() {
     let bench = Bench::new();
     bench.set(FILE, bytes(10, 19), Shared, 1).unwrap();
     bench.set(FILE, bytes(15, 29), Shared, 101).unwrap();
@@ -232,7 +232,7 @@ fn waiting_ends_in_the_order_of_arrival() {
 }
 
 #[test]
-fn an_unlock_lets_all_go_on_who_can_share() {
+fn unlock_wakes_all_waiters_that_can_share() {
     let bench = Bench::new();
     bench.set(FILE, bytes(0, 9), Exclusive, 1).unwrap();
     bench.wait(FILE, bytes(0, 4), Shared, 2).unwrap();

@@ -77,7 +77,7 @@ fn patiently<T>(door: &WorkTree, mut act: impl FnMut() -> Result<T, FsError>) ->
 }
 
 #[test]
-fn what_is_refused_has_not_happened_and_succeeds_when_it_is_fetched() {
+fn refused_request_has_no_effect_and_succeeds_once_its_object_is_fetched() {
     let directory = tempfile::tempdir().unwrap();
     let gate = Arc::<Gate>::default();
     let base = stored(&gate);

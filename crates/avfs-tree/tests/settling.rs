@@ -23,7 +23,7 @@ fn snapshot(tree: &WorkTree) -> BaseTree {
 }
 
 #[test]
-fn what_is_changed_while_files_are_settled_is_in_the_next_snapshot() {
+fn change_while_files_are_settled_is_in_the_next_snapshot() {
     let objects = Objects::new(Arc::new(MemoryStore::new()));
     let directory = Entry::empty_directory(Meta {
         mode: 0o755,

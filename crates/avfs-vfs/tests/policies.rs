@@ -127,7 +127,7 @@ fn a_view_shows_classifications_and_principals() {
 }
 
 #[test]
-fn what_is_hidden_can_be_neither_replaced_nor_removed_nor_moved() {
+fn hidden_entry_can_be_neither_replaced_nor_removed_nor_moved() {
     let vfs = Vfs::new();
     vfs.write_file("/d/hidden", "x", None).unwrap();
     vfs.write_file("/d/shown", "x", None).unwrap();

@@ -134,7 +134,7 @@ fn a_failing_provider_is_an_error_of_the_read_and_of_nothing_else() {
 }
 
 #[test]
-fn what_is_written_shadows_what_is_provided() {
+fn written_entry_shadows_a_provided_one() {
     let vfs = with_logs();
     let before = vfs.snapshot().unwrap();
     assert_eq!(vfs.write_file("/var/logs/plain", "mine", None).unwrap(), 1);

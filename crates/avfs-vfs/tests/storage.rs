@@ -164,7 +164,7 @@ fn a_failure_in_the_middle_of_a_change_undoes_what_was_stored_of_it() {
 }
 
 #[test]
-fn what_others_store_and_delete_is_taken_over() {
+fn sync_applies_what_others_stored_and_deleted() {
     let adapter = memory(&[("a", "1"), ("b", "2")]);
     let vfs = Vfs::new();
     vfs.mount_storage("/data", adapter.clone()).unwrap();

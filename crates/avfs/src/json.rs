@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_is_escaped_and_reads_back() {
+    fn terminal_control_characters_are_escaped_and_read_back() {
         let name = "\u{1b}[31m \u{9b}2J \u{202e}txt \u{7f} \u{e0001}";
         let line = to_line(&PathField::new(name.as_bytes())).unwrap();
         assert!(line.is_ascii() && !line.contains(char::is_control), "{line}");

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_cannot_do_is_refused_by_name() {
+    fn unsupported_remote_command_is_refused_by_name() {
         for (line, word) in [
             ("avfs --server http://h:1 mount web", "mount"),
             ("avfs --server http://h:1 ls --at v1", "--at"),

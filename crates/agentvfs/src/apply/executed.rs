@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_run_by_themselves_is_pointed_out() {
+    fn files_that_programs_run_by_themselves_are_pointed_out() {
         check(
             "web/package.json",
             false,

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_credential_is_known_by_its_name() {
+    fn credentials_are_recognized_by_name() {
         for secret in [
             "GH_TOKEN",
             "AWS_SECRET_ACCESS_KEY",

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_in_pieces_is_one_message_and_half_a_line_is_none() {
+    fn line_in_pieces_is_one_message_and_an_unfinished_line_is_no_message() {
         let (mut one, mut other) = pair();
         other.write_all(b"\"in pie").unwrap();
         other.write_all(b"ces\"\n\"ha").unwrap();

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_ended() {
+    fn program_that_takes_too_long_is_ended() {
         let bounds = Bounds {
             seconds: 1,
             ..Bounds::default()
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_prints_too_much_is_ended() {
+    fn program_that_prints_too_much_is_ended() {
         let bounds = Bounds {
             output: 1000,
             ..Bounds::default()

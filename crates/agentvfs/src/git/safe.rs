@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_user_calls_safe_in_the_project_comes_along_and_nothing_else() {
+    fn files_that_the_user_declares_safe_come_along_and_nothing_else() {
         let project = Path::new("/srv/web");
         let values = parse("/srv/web\0\0/srv/web\0/srv/web/lib\0/srv/website\0/srv/*\0/opt/*\0*\0/etc\0");
         let kept: Vec<&String> = values.iter().filter(|value| concerns(value, project)).collect();

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_last_is_read_back() {
+    fn last_setting_is_read_back() {
         let first = b"[core]\n\tbare = false\n\tworktree = ../../../plain path\n[remote \"origin\"]\n";
         assert_eq!(files_of(first), Some("../../../plain path".into()));
         for way in ["..", "../a b", "../#1; \"x\" \\y"] {

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_last_counts() {
+    fn last_matching_pattern_decides() {
         check(
             "*.log\n!keep.log\n",
             &[("a.log", Some(true)), ("x/keep.log", Some(false))],

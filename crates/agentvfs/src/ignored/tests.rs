@@ -228,7 +228,7 @@ fn lists(root: &Path) -> String {
 }
 
 #[test]
-fn what_is_tracked_is_not_ignored_even_below_an_ignored_directory() {
+fn tracked_file_is_not_ignored_even_below_an_ignored_directory() {
     let place = Place::new(&[
         (".gitignore", "dist/\n*.log\n"),
         ("dist/a", ""),

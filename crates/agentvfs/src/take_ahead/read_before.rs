@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_in_the_file_harms_nobody() {
+    fn broken_contents_of_the_file_do_no_harm() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join(FILE), b"\xff\0../x\0/\0good\0cut").unwrap();
         let paths = list(directory.path()).paths();

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_in_a_new_terminal_needs_nothing() {
+    fn terminal_state_as_in_a_new_terminal_needs_nothing() {
         for output in [
             "plain",
             "\x1b[?1049h\x1b[?1049l\x1b[?25l\x1b[?25h",

@@ -227,7 +227,7 @@ fn a_repository_does_not_arrive_in_parts() {
 }
 
 #[test]
-fn what_is_here_already_does_not_become_a_repository() {
+fn existing_directory_does_not_become_a_repository() {
     let parts = [
         ("docs/HEAD", "ref: refs/heads/main\n"),
         ("docs/refs/.k", ""),

@@ -62,7 +62,7 @@ fn a_file_keeps_its_number_and_its_other_names() {
 }
 
 #[test]
-fn what_the_user_wrote_goes_along() {
+fn changes_of_the_user_go_along() {
     let scene = Scene::new(&[("a", LINES)]);
     task_moves(&scene, "a", "b");
     scene.user_writes("a", "mine\n");
@@ -74,7 +74,7 @@ fn what_the_user_wrote_goes_along() {
 }
 
 #[test]
-fn what_both_changed_is_merged_under_the_new_name() {
+fn changes_of_both_sides_are_merged_under_the_new_name() {
     let scene = Scene::new(&[("a", LINES)]);
     scene.task_writes("a", &LINES.replace("2\n", "two\n"));
     task_moves(&scene, "a", "b");
@@ -93,7 +93,7 @@ fn what_both_changed_is_merged_under_the_new_name() {
 }
 
 #[test]
-fn what_does_not_merge_is_the_conflict_that_it_is_without_a_move() {
+fn unmerged_change_of_a_moved_file_is_the_conflict_that_it_is_without_a_move() {
     let scene = Scene::new(&[("a", LINES)]);
     scene.task_writes("a", &LINES.replace("5\n", "task\n"));
     task_moves(&scene, "a", "b");
@@ -164,7 +164,7 @@ fn a_part_of_a_move_is_no_move() {
 }
 
 #[test]
-fn what_was_changed_since_stays_under_its_new_name() {
+fn later_change_stays_under_its_new_name() {
     let scene = Scene::new(&[("a", "1"), ("c", "3")]);
     task_moves(&scene, "a", "b");
     scene.task_writes("c", "three");

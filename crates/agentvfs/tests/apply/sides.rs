@@ -20,7 +20,7 @@ fn deeds(scene: &Scene) -> Vec<String> {
 const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
 
 #[test]
-fn what_the_user_left_alone_becomes_what_the_task_made_of_it() {
+fn files_untouched_by_the_user_get_the_contents_of_the_task() {
     let scene = Scene::new(&[("a", "old"), ("gone", "x"), ("dir/deep/only", "x"), ("same", "s")]);
     scene.task_writes("a", "new");
     scene.task_writes("made/of/it", "fresh");
@@ -52,7 +52,7 @@ fn what_the_user_left_alone_becomes_what_the_task_made_of_it() {
 }
 
 #[test]
-fn what_both_changed_alike_needs_nothing() {
+fn same_change_on_both_sides_needs_nothing() {
     let scene = Scene::new(&[("a", "old"), ("gone", "x")]);
     scene.task_writes("a", "new");
     scene.task_writes("b", "both");
@@ -515,7 +515,7 @@ fn a_repository_is_never_applied() {
 }
 
 #[test]
-fn what_the_task_could_not_see_is_not_applied() {
+fn files_hidden_from_the_task_are_not_applied() {
     let scene = Scene::new(&[("secret/key", "mine"), ("a", "x")]);
     scene.task_removes("secret");
     scene.task_writes("a", "new");

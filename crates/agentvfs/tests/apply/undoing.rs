@@ -149,7 +149,7 @@ fn taking_an_undo_back_does_the_apply_again() {
 }
 
 #[test]
-fn what_was_changed_since_is_left_and_stops_the_rest_unless_forced() {
+fn later_changes_are_left_alone_and_stop_the_undo_unless_forced() {
     let scene = busy_scene();
     let id = scene.apply().unwrap().id.unwrap();
     scene.user_writes("a", "newer");
@@ -252,7 +252,7 @@ fn an_apply_whose_files_are_no_longer_kept_is_not_offered() {
 }
 
 #[test]
-fn what_a_discarded_task_had_undone_is_dropped_and_not_counted() {
+fn undone_work_of_a_discarded_task_is_dropped_and_not_counted() {
     let scene = busy_scene();
     let id = scene.apply().unwrap().id.unwrap();
     let undo = scene.store.undo_apply(id, false).unwrap().id.unwrap();

@@ -72,7 +72,7 @@ fn file_changed_by_the_user_before_the_first_read_is_a_conflict() {
 }
 
 #[test]
-fn what_the_user_changes_in_a_directory_that_was_moved_unread_moves_along() {
+fn changes_of_the_user_in_a_directory_moved_unread_move_along() {
     let place = tempfile::tempdir().unwrap();
     let project = place.path().join("project");
     let lines: String = (1..=12).map(|line| format!("{line}\n")).collect();

@@ -229,7 +229,7 @@ fn a_thousand_commits_come_in_one_pack() {
 }
 
 #[test]
-fn what_root_brings_belongs_to_the_owner_of_the_repository() {
+fn objects_brought_by_root_belong_to_the_owner_of_the_repository() {
     // An ordinary user can only bring into repositories of their own.
     if !rustix::process::geteuid().is_root() {
         return;

@@ -35,7 +35,7 @@ line'; touch .gitignore",
 }
 
 #[test]
-fn a_user_who_committed_meanwhile_can_merge() {
+fn user_can_merge_after_committing_meanwhile() {
     let mut ground = Ground::new();
     let work = ground.work("echo task >sub/other");
     ground.in_host("sed -i '1i first line' file; git commit -qam meanwhile");
@@ -95,7 +95,7 @@ fn other_repositories_and_pipes_are_left_out_and_git_directories_are_not_named()
 }
 
 #[test]
-fn what_rules_hide_is_neither_committed_nor_removed() {
+fn hidden_files_are_neither_committed_nor_removed() {
     let mut ground = Ground::new();
     ground.in_host("echo key >.env; git add -A; git commit -qm env");
     ground.work("rm .env; echo x >x; echo other >sub/.env");

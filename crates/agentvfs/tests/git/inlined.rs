@@ -37,7 +37,7 @@ fn names(task: &Task, directory: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_of_other_working_directories_stays_away() {
+fn files_of_other_working_directories_stay_away() {
     let (ground, _, _) = worktree("git worktree add -q ../third");
     ground.in_host("git checkout -q -b clash HEAD~1; echo other >>file; git commit -qam clash");
     ground.in_host("! git rebase -q main 2>/dev/null; test -d .git/rebase-merge");

@@ -128,7 +128,7 @@ fn commits_of_the_directory_are_taken_whole_if_the_task_only_looked() {
 }
 
 #[test]
-fn what_a_task_staged_does_not_revert_a_commit_of_the_directory() {
+fn staged_files_of_a_task_do_not_revert_a_commit_of_the_directory() {
     let (ground, store) = (Ground::new(), Store::in_memory());
     let mut task = made(&ground, &store);
     inside(&ground, &task, "echo mine >mine; git add mine");
@@ -184,7 +184,7 @@ fn each_repository_of_a_project_is_settled_by_itself() {
 }
 
 #[test]
-fn what_either_side_packs_or_gives_up_is_there_for_both() {
+fn packs_and_deletions_of_either_side_are_there_for_both() {
     let (ground, store) = (Ground::new(), Store::in_memory());
     ground.in_host("git switch -qc old; echo old >old; git add old; git commit -qm old; git switch -q main");
     let mut task = made(&ground, &store);

@@ -58,7 +58,7 @@ fn rename(open: &OpenVault, from: &str, to: &str) {
 }
 
 #[test]
-fn what_both_changed_in_different_ways_is_a_conflict_and_nothing_is_lost() {
+fn different_changes_of_both_sides_conflict_and_lose_nothing() {
     let base = |open: &OpenVault| make(open, "/f", "base\n");
     let main = check(
         base,

@@ -132,7 +132,7 @@ fn swapping_the_sides_swaps_ours_and_theirs() {
 }
 
 #[test]
-fn what_does_not_conflict_may_come_in_any_order_and_in_any_groups() {
+fn changes_without_conflicts_commute_in_any_order_and_grouping() {
     each_round(|store, dice, round| {
         let forks = forks(store, dice, round, 3);
         for (fork, own) in forks.iter().zip(["x", "y", "z"]) {

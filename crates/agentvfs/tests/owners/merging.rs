@@ -26,7 +26,7 @@ fn a_merge_is_given_to_the_owner_and_what_it_changed_meanwhile_stays() {
 }
 
 #[test]
-fn what_an_owner_has_not_stored_yet_is_merged_too() {
+fn unstored_changes_of_an_owner_are_merged_too() {
     let mut scene = Scene::new();
     scene.owner_writes("/a", "base");
     let fork = scene.vault.fork(&[name("fork")]).unwrap().remove(0);

@@ -23,7 +23,7 @@ fn actions(scene: &Scene) -> Vec<String> {
 }
 
 #[test]
-fn what_the_owner_writes_is_read_at_once() {
+fn writes_of_the_owner_are_read_immediately() {
     let mut scene = Scene::new();
     scene.owner_writes("/a", "one");
     assert_eq!(stored(&scene, "/a"), "one");
@@ -37,7 +37,7 @@ fn what_the_owner_writes_is_read_at_once() {
 }
 
 #[test]
-fn what_others_write_is_in_the_owners_tree_at_once() {
+fn writes_of_others_are_immediately_in_the_owners_tree() {
     let mut scene = Scene::new();
     scene.owner_writes("/a", "old");
     write(&scene.vault, "/a", "new");

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_as_a_whole_is_not_looked_at_below() {
+    fn directory_closed_as_a_whole_is_not_walked() {
         let rules = Rules::new(Preset::Development.rules()).unwrap();
         let step = |at: RuleState, name: &[u8]| rules.child(&at, name, &Labels::default());
         let hooks = [&b".git"[..], b"hooks"]

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_certain_stays_unknown() {
+    fn uncertain_value_stays_unknown() {
         for text in [
             "a",
             "*.{a,b}",

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_body_is_not_passed_on() {
+    fn bytes_after_a_body_are_not_forwarded() {
         check(
             BodyLength::Bytes(0),
             "GET http://other.example/ HTTP/1.1\r\n\r\n",

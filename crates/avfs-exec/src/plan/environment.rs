@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_how_to_build_comes_along_unless_it_holds_a_credential() {
+    fn build_settings_come_along_unless_they_hold_a_credential() {
         let caller = pairs(&[
             ("RUSTFLAGS", "-Cdebuginfo=1"),
             ("GOFLAGS", "-x=https://me:pw@host/"),

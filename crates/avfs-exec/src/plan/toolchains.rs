@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_found_and_credentials_are_not_shown() {
+    fn agents_are_found_and_credentials_are_not_shown() {
         let home = tempfile::tempdir().unwrap();
         for directory in [
             ".cargo/bin",

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_words_is_refused() {
+    fn text_that_is_not_plain_words_is_refused() {
         for edit in ["", "git push; ls", "git $x", "git push > out", "git 'push"] {
             let refused = edited("git push origin main", &[edit]).unwrap_err();
             assert!(matches!(refused, BadEdit::NotWords { .. }), "{edit}: {refused}");

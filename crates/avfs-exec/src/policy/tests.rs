@@ -264,7 +264,7 @@ fn a_decision_is_data_for_programs() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_with_its_place() {
+fn unknown_setting_is_refused_with_its_place() {
     check_error(
         "[clases]\nread_only = \"allow\"",
         "policy.toml:1:2: unknown key 'clases'",

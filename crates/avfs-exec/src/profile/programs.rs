@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_has_needs_nothing() {
+    fn program_of_the_system_needs_no_toolchain() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(shown(home.path(), "env", Path::new("/usr/bin")), [""; 0]);
     }

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_replaced_stays_as_it_was_for_those_who_have_it() {
+    fn open_file_keeps_its_contents_when_it_is_replaced() {
         let root = tempfile::tempdir().unwrap();
         let directory = PipeDirectory::make(&root.path().join("io")).unwrap();
         directory.put("c1", b"old").unwrap();

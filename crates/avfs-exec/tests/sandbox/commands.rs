@@ -107,7 +107,7 @@ fn missing_or_invalid_program_differs_from_one_that_fails() {
 }
 
 #[test]
-fn it_says_who_it_is() {
+fn sandbox_has_its_own_user_home_and_host_name() {
     assert_eq!(
         prints("id -un; id -u; echo $HOME; hostname"),
         "agent\n1000\n/home/agent\nsandbox\n"

@@ -340,7 +340,7 @@ fn read_only_commands_change_nothing_and_connect_nowhere() {
 }
 
 #[test]
-fn what_others_do_is_seen() {
+fn changes_of_others_are_seen() {
     let workspace = project();
     let before = contents(&workspace.path());
     for command in [

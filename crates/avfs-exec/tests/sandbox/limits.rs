@@ -110,7 +110,7 @@ fn memory_is_limited_for_all_processes_together() {
 }
 
 #[test]
-fn what_is_written_to_private_places_is_limited() {
+fn writes_to_private_places_are_limited() {
     let limits = RunLimits {
         private_bytes: 1 << 20,
         ..RunLimits::default()

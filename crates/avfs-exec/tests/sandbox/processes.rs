@@ -686,7 +686,7 @@ fn flood_of_one_process_is_bounded_and_disturbs_no_other() {
 }
 
 #[test]
-fn what_a_process_leaves_in_the_background_lives_on_and_is_heard() {
+fn background_processes_live_on_and_their_output_is_read() {
     let open = Open::start();
     open.prints("mkfifo /tmp/go");
     let process = open.shell("(read line </tmp/go; echo late $line) & echo early; exit 4");

@@ -204,7 +204,7 @@ fn commands_read_nothing_or_what_they_are_given() {
 }
 
 #[test]
-fn what_a_command_does_to_its_shell_does_not_confuse_the_next_one() {
+fn changes_of_a_command_to_its_shell_do_not_confuse_the_next_one() {
     let mut session = Session::start();
     for hostile in [
         "PS1='$(echo prompt)'; PS2=x; PROMPT_COMMAND='echo pc; echo pe >&2'; PS4='$(echo p4) '",

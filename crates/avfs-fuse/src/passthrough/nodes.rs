@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_a_moved_directory_moves_along() {
+    fn entries_below_a_moved_directory_move_along() {
         let mut nodes = PathNodes::default();
         let directory = nodes.look_up(ROOT_ID, b"d", file(1));
         let inner = nodes.look_up(directory, b"f", file(2));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_forgot_goes_with_the_directories_above_it() {
+    fn forgotten_inode_goes_with_the_directories_above_it() {
         let mut nodes = PathNodes::default();
         let directory = nodes.look_up(ROOT_ID, b"d", file(1));
         let inner = nodes.look_up(directory, b"f", file(2));

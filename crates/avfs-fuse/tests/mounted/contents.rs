@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use crate::fixture::Mounted;
 
 #[test]
-fn what_was_written_is_read() {
+fn written_bytes_are_read_back() {
     let mounted = Mounted::new();
     std::fs::write(mounted.at("a"), "hello").unwrap();
     assert_eq!(std::fs::read(mounted.at("a")).unwrap(), b"hello");

@@ -79,7 +79,7 @@ fn a_small_file_is_read_without_asking_for_contents_or_again_for_attributes() {
 }
 
 #[test]
-fn what_was_written_after_it_was_given_is_read() {
+fn write_after_a_read_is_read_back() {
     let mounted = Mounted::new();
     let path = mounted.at("a");
     fs::write(&path, vec![b'a'; 1500]).unwrap();

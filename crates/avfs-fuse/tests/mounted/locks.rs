@@ -40,7 +40,7 @@ fn flocks_exclude_across_mounts() {
 }
 
 #[test]
-fn who_waits_for_a_lock_gets_it_while_others_are_served() {
+fn lock_waiter_gets_its_lock_while_others_are_served() {
     let mounted = Mounted::new();
     let first = open(&mounted);
     let second = open(&mounted);

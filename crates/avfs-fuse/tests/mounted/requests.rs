@@ -16,7 +16,7 @@ fn total(requests: &[(Opcode, u64)]) -> u64 {
 }
 
 #[test]
-fn what_was_asked_once_is_not_asked_again() {
+fn second_use_of_a_name_or_page_makes_no_request() {
     unless_pages_are_reclaimed(|| {
         let mounted = Mounted::new();
         std::fs::write(mounted.at("a"), vec![7; 100_000]).unwrap();

@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 use crate::fixture::{Mounted, errno, name, put};
 
 #[test]
-fn what_is_hidden_does_not_exist() {
+fn hidden_entry_does_not_exist() {
     let mounted = Mounted::through(&["/**=write", "/secret=none"]);
     put(&mounted, "secret", b"s");
     put(&mounted, "plain", b"p");
@@ -108,7 +108,7 @@ fn an_open_file_obeys_when_the_rules_change() {
 
 #[allow(unsafe_code, reason = "a mapping of a file is what this is about")]
 #[test]
-fn what_is_stored_to_a_mapping_does_not_land_when_the_rules_have_changed() {
+fn store_to_a_mapping_does_not_land_after_the_rules_have_changed() {
     let mounted = Mounted::through(&["/**=write"]);
     let ino = put(&mounted, "a", &[b'a'; 4096]);
     let file = OpenOptions::new()

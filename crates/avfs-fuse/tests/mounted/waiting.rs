@@ -161,7 +161,7 @@ fn a_name_in_preparation_is_found_when_it_is_ready_and_holds_up_no_others() {
 }
 
 #[test]
-fn what_was_read_once_is_served_at_once() {
+fn second_read_is_served_immediately() {
     let (gate, tree) = cold_tree();
     let mounted = Mounted::of(tree, false);
     assert_eq!(std::fs::read(mounted.at("files/7")).unwrap(), contents(7));

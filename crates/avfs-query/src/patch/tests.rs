@@ -287,7 +287,7 @@ fn git_applies_every_kind_of_change() {
 }
 
 #[test]
-fn what_a_patch_cannot_hold_is_named() {
+fn changes_that_a_patch_cannot_express_are_named() {
     let old = items(&[("dir/keep", FixtureItem::file("x"))]);
     let new = items(&[
         ("dir/keep", FixtureItem::file("x")),

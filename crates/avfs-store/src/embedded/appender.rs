@@ -283,7 +283,7 @@ mod tests {
     use crate::embedded::layout::StoreLayout;
 
     #[test]
-    fn what_is_put_into_a_pack_during_a_commit_that_it_fills_is_found_and_committed() {
+    fn object_put_into_a_pack_during_the_commit_that_fills_it_is_found_and_committed() {
         let home = tempfile::tempdir().unwrap();
         let layout = StoreLayout::open(home.path(), true).unwrap();
         let database = StoreDatabase::open(&layout, Duration::from_secs(10), |_, _| None).unwrap();

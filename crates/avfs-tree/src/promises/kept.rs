@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_reads_back() {
+    fn kept_value_reads_back() {
         for kept in samples() {
             assert_eq!(KeptPromise::decode(&kept.encode()), Ok(kept));
         }

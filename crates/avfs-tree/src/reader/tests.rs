@@ -176,7 +176,7 @@ fn changes(from: &TreeReader, to: &TreeReader) -> Vec<String> {
 }
 
 #[test]
-fn what_is_hidden_is_in_no_difference() {
+fn hidden_entry_is_in_no_difference() {
     let tree = empty();
     put(&tree, "src/a", "1");
     put(&tree, "secret/k", "1");
@@ -197,7 +197,7 @@ fn what_is_hidden_is_in_no_difference() {
 }
 
 #[test]
-fn what_becomes_hidden_does_not_count_as_removed() {
+fn file_that_becomes_hidden_does_not_count_as_removed() {
     let tree = empty();
     put(&tree, "a", "1");
     let before = stored(&tree);

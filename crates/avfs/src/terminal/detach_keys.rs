@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_them_reaches_the_program() {
+    fn similar_words_reach_the_program() {
         let mut keys = typed(DetachKeys::USUAL);
         assert_eq!(keys.push(b"\x1cx", Instant::now()), (b"\x1cx".to_vec(), false));
         assert_eq!(

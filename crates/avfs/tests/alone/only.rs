@@ -77,7 +77,7 @@ fn it_is_refused_beside_others_and_with_rules_that_are_asked_at_open() {
 }
 
 #[test]
-fn what_rules_hide_is_not_there_and_stays_so_when_they_change() {
+fn hidden_files_are_absent_and_stay_so_when_rules_change() {
     let ground = Ground::with_vault("work");
     ground.avfs(&["write", "secret", "hidden"]);
     ground.avfs(&["write", "open", "seen"]);

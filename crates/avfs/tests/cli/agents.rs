@@ -38,7 +38,7 @@ const SETTINGS: [(&str, &str, &str); 5] = [
 ];
 
 #[test]
-fn what_is_not_ours_stays_and_remove_restores_each_file_to_the_byte() {
+fn removal_restores_each_file_to_the_byte_and_keeps_foreign_settings() {
     for (agent, file, text) in SETTINGS {
         let sandbox = Sandbox::new();
         let file = sandbox.path("home").join(file);

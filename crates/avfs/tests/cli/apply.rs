@@ -305,7 +305,7 @@ fn an_apply_has_the_number_that_the_user_was_told_whatever_was_redone() {
 }
 
 #[test]
-fn what_applies_keep_is_counted_and_forgotten_when_asked_for() {
+fn files_kept_by_applies_are_counted_and_removed_on_request() {
     let sandbox = Sandbox::new();
     let root = with_task(&sandbox);
     sandbox.good("apply fix");

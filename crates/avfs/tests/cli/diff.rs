@@ -310,7 +310,7 @@ fn on_a_terminal_a_pager_shows_the_differences() {
 }
 
 #[test]
-fn what_is_said_while_a_pager_runs_comes_behind_it() {
+fn messages_while_a_pager_runs_follow_it() {
     let sandbox = Sandbox::new();
     edited(&sandbox);
     sandbox.good("mkdir empty");

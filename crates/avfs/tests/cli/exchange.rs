@@ -86,7 +86,7 @@ fn an_archive_goes_out_and_in() {
 }
 
 #[test]
-fn what_cannot_be_imported_changes_nothing() {
+fn failed_import_changes_nothing() {
     let sandbox = with_host_files();
     assert_eq!(
         sandbox.bad("vault create web --from missing"),

@@ -942,7 +942,7 @@ fn the_diff_of_a_task_is_the_same_however_the_task_is_named() {
 }
 
 #[test]
-fn what_is_offered_for_redo_has_something_to_redo() {
+fn redo_is_offered_only_if_there_is_something_to_redo() {
     let sandbox = Sandbox::new();
     sandbox.good("vault create precious --use");
     sandbox.good("write thing one");

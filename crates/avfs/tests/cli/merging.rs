@@ -159,7 +159,7 @@ fn several_forks_are_merged_into_a_vault_that_is_named() {
 }
 
 #[test]
-fn what_cannot_be_merged_is_refused() {
+fn unmergeable_change_is_refused() {
     let sandbox = two_sides();
     sandbox.good("vault create stranger");
     assert_eq!(sandbox.bad("merge stranger"), (4, "not-related".to_owned()));

@@ -120,7 +120,7 @@ fn unwritable_output_is_reported() {
 }
 
 #[test]
-fn colour_is_for_terminals_and_for_those_who_ask() {
+fn colour_is_for_terminals_or_on_request() {
     let sandbox = Sandbox::new();
     assert!(!sandbox.run("config show").contains('\u{1b}'));
     assert!(sandbox.run("config show --color always").contains('\u{1b}'));

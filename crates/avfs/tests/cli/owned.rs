@@ -40,7 +40,7 @@ fn holds(owner: &ServedVault, at: &str) -> Option<String> {
 }
 
 #[test]
-fn what_shows_the_present_state_shows_what_the_owner_has_not_stored() {
+fn present_state_includes_unstored_changes_of_the_owner() {
     let (sandbox, owner) = served();
     let mut round = 0;
     let lines = [
@@ -95,7 +95,7 @@ fn what_shows_the_present_state_shows_what_the_owner_has_not_stored() {
 }
 
 #[test]
-fn what_changes_the_vault_changes_the_owners_tree() {
+fn change_of_the_vault_changes_the_owners_tree() {
     let (sandbox, owner) = served();
     write(&owner, "/unsaved", "1");
     sandbox.good("write notes.txt second");

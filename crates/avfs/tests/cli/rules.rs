@@ -39,7 +39,7 @@ fn through(sandbox: &Sandbox, line: &str) -> String {
 }
 
 #[test]
-fn what_is_hidden_is_in_the_output_of_no_command() {
+fn hidden_entry_is_in_the_output_of_no_command() {
     let sandbox = scene();
     sandbox.good("write src/a.txt third-needle");
     sandbox.good("write secrets/new third-needle-hidden");

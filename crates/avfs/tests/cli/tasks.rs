@@ -171,7 +171,7 @@ fn a_project_gives_new_tasks_what_the_user_has_allowed() {
 }
 
 #[test]
-fn what_the_user_did_comes_into_a_task_without_being_its_work() {
+fn changes_of_the_user_come_into_a_task_without_being_its_work() {
     let sandbox = Sandbox::new();
     let root = project(&sandbox);
     fs::write(root.join("text"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n").unwrap();

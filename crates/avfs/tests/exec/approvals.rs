@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::schema::assert_event;
 
 #[test]
-fn what_is_allowed_once_runs_exactly_once() {
+fn command_allowed_once_runs_exactly_once() {
     let asker = Asker::new();
     let asked = asker.exec(&["-c", ASKS]);
     assert_eq!((asked.status, asked.code()), (121, "approval_required"));
@@ -422,7 +422,7 @@ fn a_rule_can_be_saved_in_a_policy_file() {
 }
 
 #[test]
-fn what_cannot_be_kept_as_a_rule_says_so() {
+fn approval_that_cannot_become_a_rule_says_so() {
     let asker = Asker::new();
     let id = asker.asks(&["-c", "curl \"$URL\""]);
     assert!(
@@ -545,7 +545,7 @@ fn a_preview_shows_the_changes_and_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_preview_left_goes_with_the_next_command() {
+fn leftovers_of_a_killed_preview_are_removed_by_the_next_command() {
     let asker = Asker::new();
     let id = asker.asks(&PUSH);
     let vault = asker.object(&["vault", "info"])["name"]
@@ -591,7 +591,7 @@ fn a_preview_goes_through_the_rules_of_the_request() {
 }
 
 #[test]
-fn what_might_reach_the_host_has_no_preview() {
+fn command_that_might_reach_the_host_has_no_preview() {
     let asker = Asker::new();
     let id = asker.asks(&["--", "sudo", "ls"]);
     assert_eq!(
@@ -703,7 +703,7 @@ fn approvals_have_names_and_are_decided_once() {
 }
 
 #[test]
-fn what_is_allowed_in_a_session_is_allowed_there_alone() {
+fn permission_for_a_session_holds_there_alone() {
     let asker = Asker::new();
     let start = || asker.good(&["session", "start", "--quiet"]).trim().to_owned();
     let run = |session: &str| {

@@ -81,7 +81,7 @@ fn another_runtime_is_a_setting() {
 }
 
 #[test]
-fn a_container_is_nobody_outside_and_has_no_network() {
+fn container_has_an_unprivileged_user_outside_and_no_network() {
     let runs = with_image("{}");
     let map = runs.prints(&IN_CONTAINER, "cat /proc/self/uid_map");
     let ids: Vec<&str> = map.split_whitespace().collect();
@@ -108,7 +108,7 @@ fn a_container_is_nobody_outside_and_has_no_network() {
 }
 
 #[test]
-fn what_is_ours_in_a_container_cannot_be_changed() {
+fn our_files_in_a_container_cannot_be_changed() {
     let runs = with_image("{}");
     let probe = "for at in /run/avfs /dev /proc/sys; do touch $at/new 2>/dev/null && echo $at; done; \
                  touch /run/new /tmp/new /dev/shm/new && echo x >/dev/null && echo own";

@@ -153,7 +153,7 @@ fn a_directory_that_is_not_there() {
 }
 
 #[test]
-fn programs_that_are_not_there_or_are_none() {
+fn missing_and_unexecutable_programs_have_statuses_of_their_own() {
     let runs = Runs::new();
     runs.avfs(&["write", "text", "no program"]);
     let answer = runs.exec(&["--", "no-such-program"]);
@@ -184,7 +184,7 @@ fn a_run_that_may_only_read_cannot_write() {
 
 /// `ls` is a program of the tree here: a command that counts as reading gets a read-only vault.
 #[test]
-fn what_is_wrongly_taken_for_reading_cannot_write() {
+fn command_wrongly_classified_as_reading_cannot_write() {
     let runs = Runs::new();
     let trick = "#!/bin/sh\necho x > /workspace/written\n";
     runs.avfs(&["write", "ls", trick]);

@@ -63,7 +63,7 @@ fn a_command_sees_the_root_directory_of_the_image_and_its_workspace() {
 }
 
 #[test]
-fn what_is_installed_stays_is_seen_by_diff_and_becomes_an_image() {
+fn installed_files_stay_show_in_diff_and_become_an_image() {
     let runs = with_image("{}");
     runs.prints(&ON, "mkdir /opt && echo 1.0 > /opt/tool && rm /srv -r");
     assert_eq!(runs.prints(&ON, "cat /opt/tool"), "1.0\n");
@@ -130,7 +130,7 @@ fn without_a_command_the_image_says_what_is_run_as_whom_and_where() {
 }
 
 #[test]
-fn a_run_on_an_image_is_nobody_outside() {
+fn run_on_an_image_has_an_unprivileged_user_outside() {
     let runs = with_image("{}");
     let map = runs.prints(&ON, "cat /proc/self/uid_map");
     let outer = map.split_whitespace().nth(1).unwrap();

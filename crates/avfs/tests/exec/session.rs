@@ -227,7 +227,7 @@ fn the_view_and_the_network_are_those_of_the_start() {
 }
 
 #[test]
-fn what_cannot_start_says_why_and_leaves_nothing() {
+fn failed_start_gives_the_reason_and_leaves_nothing() {
     let home = Sandbox::with_files();
     let (status, code) = home.bad("session start --cwd nowhere");
     assert_eq!((status, code.as_str()), (3, "no_such_directory"));

@@ -184,7 +184,7 @@ fn a_run_and_a_mount_see_the_same() {
 }
 
 #[test]
-fn what_a_mount_writes_during_a_run_is_seen_inside() {
+fn writes_through_a_mount_during_a_run_are_visible_inside() {
     let runs = Runs::new();
     let mount = runs.ground.mount("work", "elsewhere");
     let run =
@@ -262,7 +262,7 @@ fn holding_on(runs: &Runs, time: &str) -> Going {
 }
 
 #[test]
-fn what_kills_the_front_of_a_run_ends_the_run_and_clears_it_away() {
+fn killing_the_front_of_a_run_ends_the_run_and_clears_it_away() {
     let runs = Runs::new();
     let time = odd_time(2);
     let run = holding_on(&runs, &time);

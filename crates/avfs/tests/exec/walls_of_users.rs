@@ -104,7 +104,7 @@ fn calls_that_lead_out_are_refused_to_users_too() {
 }
 
 #[test]
-fn what_a_run_of_a_user_may_use_is_bounded() {
+fn resources_of_a_run_by_a_user_are_limited() {
     let runs = Runs::new();
     let eat = "/usr/bin/python3 -c 'b = bytearray(300 << 20); print(len(b))'";
     assert_eq!(

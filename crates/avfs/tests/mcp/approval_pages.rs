@@ -109,7 +109,7 @@ fn an_older_client_waits_until_its_user_has_answered_on_the_page() {
 }
 
 #[test]
-fn what_is_denied_on_the_page_or_answered_elsewhere_is_settled() {
+fn denial_on_the_page_or_an_answer_elsewhere_settles_the_request() {
     let sandbox = project();
     let (mut client, id, page, _) = begun(&sandbox);
     assert!(page.answer("deny").1.contains("It does not run"));
@@ -187,7 +187,7 @@ fn a_newer_client_comes_back_and_waits_for_the_page() {
 }
 
 #[test]
-fn a_user_who_does_not_open_the_page_is_not_asked_again() {
+fn user_is_not_asked_again_if_the_page_stays_unopened() {
     let sandbox = project();
     let mut client = Client::start_with(&sandbox, &[], NEW, url_only());
     let arguments = json!({ "command": RISKY });

@@ -56,7 +56,7 @@ fn no_path_leads_out_of_the_workspace() {
 }
 
 #[test]
-fn what_the_rules_hide_exists_for_no_tool() {
+fn hidden_files_exist_for_no_tool() {
     let sandbox = project();
     let mut client = Client::start(&sandbox, &[]);
     assert_eq!(client.bad("read", json!({ "path": ".env" })).0, "not-found");

@@ -151,7 +151,7 @@ fn the_own_tools_of_an_agent_change_no_file_that_its_commands_would_not_see() {
 }
 
 #[test]
-fn what_cannot_be_decided_does_not_run() {
+fn undecidable_command_does_not_run() {
     let sandbox = project();
     let home = sandbox.path("home");
     // The home of a user is no project.

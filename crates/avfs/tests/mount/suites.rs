@@ -159,7 +159,7 @@ fn fio_verifies_what_it_wrote() {
 }
 
 #[test]
-fn what_pjdfstest_says_is_understood() {
+fn pjdfstest_output_is_understood() {
     let text = "link::a   ok\nlink::b   FAILED\n\tno such thing\nlink::c ok\n\nSummary: 1 failed, 13 skipped, 384 \
                 passed, 0 expected failures, 398 total";
     let summary = text.lines().last().unwrap();

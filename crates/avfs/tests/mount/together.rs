@@ -50,7 +50,7 @@ fn failed_background_mount_is_reported_as_an_object() {
 }
 
 #[test]
-fn two_who_mount_a_vault_at_the_same_time_both_succeed() {
+fn two_concurrent_mounts_of_a_vault_both_succeed() {
     scene(
         "for round in 1 2 3; do
             avfs mount v one & first=$!
@@ -82,7 +82,7 @@ fn a_mount_that_comes_while_the_last_one_goes_is_served() {
 }
 
 #[test]
-fn what_is_mounted_of_the_past_is_kept_by_garbage_collection() {
+fn mounted_past_state_survives_garbage_collection() {
     scene(
         "avfs mount v one
         echo old > one/a

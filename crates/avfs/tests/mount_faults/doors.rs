@@ -71,7 +71,7 @@ fn a_file_that_a_command_grows_and_shrinks_is_right_in_open_files() {
 }
 
 #[test]
-fn what_both_sides_append_is_one_after_the_other() {
+fn appended_lines_of_both_sides_follow_each_other() {
     let (ground, mount, mut holder) = held();
     let mut expected = text('a', LENGTH);
     for round in 0..6 {
@@ -89,7 +89,7 @@ fn what_both_sides_append_is_one_after_the_other() {
 
 /// The kernel caches appended bytes at the place where it believes the end to be.
 #[test]
-fn what_is_appended_without_looking_is_where_it_belongs() {
+fn blind_append_lands_at_the_end() {
     let (ground, mount, mut holder) = held();
     let mut expected = text('a', LENGTH);
     for round in 0..6 {
@@ -111,7 +111,7 @@ fn what_is_appended_without_looking_is_where_it_belongs() {
 }
 
 #[test]
-fn what_a_program_writes_is_in_the_vault_before_it_closes_or_syncs() {
+fn writes_are_in_the_vault_before_the_program_closes_or_syncs() {
     let (ground, mount, mut holder) = held();
     holder.tell("write file 5000 XYZ");
     let mut expected = text('a', LENGTH);
@@ -150,7 +150,7 @@ fn a_mapping_ends_where_a_command_cut_the_file() {
 }
 
 #[test]
-fn a_file_that_a_command_removes_lives_on_for_those_who_have_it() {
+fn open_file_outlives_its_removal_by_a_command() {
     let (ground, mount, mut holder) = held();
     ground.avfs(&["rm", "file"]);
     assert_missing(&mount, "file");
@@ -209,7 +209,7 @@ fn a_renamed_file_stays_open_while_others_write() {
 }
 
 #[test]
-fn who_works_in_a_directory_that_a_command_moves_goes_on_there() {
+fn process_in_a_directory_that_a_command_moves_continues_there() {
     let (ground, mount, mut holder) = held();
     fs::create_dir_all(mount.path("one/below")).unwrap();
     fs::create_dir(mount.path("two")).unwrap();

@@ -104,7 +104,7 @@ fn after_a_restore_paths_show_the_past_and_nothing_else() {
 }
 
 #[test]
-fn what_was_open_before_a_restore_is_stale() {
+fn handle_opened_before_a_restore_is_stale() {
     for way in WAYS {
         let (ground, mount) = changed_since_base();
         prepare(&ground, way);

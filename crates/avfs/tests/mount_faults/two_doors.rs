@@ -46,7 +46,7 @@ fn after_open_the_other_side_has_the_same_bytes() {
 /// Nothing is lost or written over. Of a single `write(2)` that crosses the border of a page, the kernel may make
 /// two, between which the other door comes: so each writer has digits of its own.
 #[test]
-fn what_both_sides_append_is_all_there() {
+fn appended_lines_of_both_sides_are_kept() {
     const NUMBERS: usize = 2000;
     let (ground, one, other) = two_doors();
     fs::write(one.path("log"), "").unwrap();

@@ -56,7 +56,7 @@ fn changes_in_a_directory_of_an_ordinary_user_ask_for_no_attributes_of_it() {
 }
 
 #[test]
-fn what_an_ordinary_users_dead_server_left_is_cleaned_up() {
+fn leftovers_of_an_ordinary_users_dead_server_are_cleaned_up() {
     let user = User::new();
     for round in 0..3 {
         let mount = user.mount();

@@ -90,17 +90,17 @@ fn nothing_happens(keys: &str, ended: &str) {
 }
 
 #[test]
-fn who_quits_has_changed_nothing() {
+fn quitting_changes_nothing() {
     nothing_happens("q Enter", "ended with 1");
 }
 
 #[test]
-fn who_ends_the_input_has_changed_nothing() {
+fn end_of_input_changes_nothing() {
     nothing_happens("C-d", "ended with 1");
 }
 
 #[test]
-fn who_interrupts_the_questions_has_changed_nothing() {
+fn interrupt_during_the_questions_changes_nothing() {
     nothing_happens("C-c", "ended with 130");
 }
 

@@ -70,7 +70,7 @@ fn a_protected_file_is_not_linked_to_a_free_name_nor_moved_there() {
 }
 
 #[test]
-fn what_is_above_a_protected_file_does_not_move_as_a_whole() {
+fn directory_above_a_protected_file_does_not_move_as_a_whole() {
     let scene = locked();
     scene.only_host(Errno::XDEV, |top| {
         fs::rename(top.join("top/mid"), top.join("free/mid"))

@@ -203,7 +203,7 @@ fn the_room_that_is_left_tells_nothing_of_hidden_files() {
 }
 
 #[test]
-fn what_does_not_fit_or_is_not_allowed_fails_at_the_write_and_not_at_close() {
+fn write_beyond_a_limit_or_without_permission_fails_at_once_and_not_at_close() {
     let scene = Scene::new(
         &["log", "full"],
         &["--rule", "/**=write", "--rule", "/log=append"],

@@ -187,7 +187,7 @@ for _ in sys.stdin:
 }
 
 #[test]
-fn what_is_stored_to_a_mapping_does_not_land() {
+fn store_to_a_read_only_mapping_does_not_land() {
     let scene = open_scene(&["d/f"]);
     let script = "
 import mmap, sys

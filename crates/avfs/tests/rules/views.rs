@@ -86,7 +86,7 @@ fn each_sees_and_does_what_his_rules_allow() {
 }
 
 #[test]
-fn what_one_does_the_others_see_as_far_as_they_may() {
+fn change_of_one_door_is_visible_to_others_as_far_as_rules_allow() {
     let three = Three::new();
     fs::write(three.first.path("a/new"), "by the first").unwrap();
     soon("the host reads it", || {
@@ -143,7 +143,7 @@ fn a_held_file_obeys_where_its_owner_has_moved_it() {
 }
 
 #[test]
-fn the_list_of_mounts_tells_who_works_through_rules() {
+fn list_of_mounts_shows_which_have_rules() {
     let three = Three::new();
     let list = three.ground.avfs(&["mounts", "--json"]);
     for who in ["first", "second"] {

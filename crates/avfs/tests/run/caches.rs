@@ -495,13 +495,13 @@ fn check_layer(project: &Project, avfs: impl Fn(&[&str]) -> String) {
 }
 
 #[test]
-fn what_is_written_to_caches_stays_with_the_task() {
+fn cache_writes_stay_with_the_task() {
     let project = project();
     check_layer(&project, |words| good(&mut project.avfs(words)));
 }
 
 #[test]
-fn what_an_ordinary_user_writes_to_caches_stays_with_the_task() {
+fn cache_writes_of_an_ordinary_user_stay_with_the_task() {
     let project = project();
     check_layer(&project, |words| {
         let output = project.avfs_as_nobody(&project.root(), words);

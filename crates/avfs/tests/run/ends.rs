@@ -135,7 +135,7 @@ fn size_of(directory: &Path) -> u64 {
 }
 
 #[test]
-fn what_ends_well_is_applied_if_that_was_wanted() {
+fn successful_run_is_applied_if_requested() {
     let project = Project::new();
     let script = |status: u8| format!("echo applied >work.txt; exit {status}");
     let run = |status: u8| {

@@ -133,21 +133,18 @@ fn a_run_that_cannot_be_stored_leaves_no_mount_and_says_what_helps() {
 }
 
 #[test]
-fn what_could_not_be_stored_is_stored_when_there_is_room() {
-    on_small_disk(
-        "what_could_not_be_stored_is_stored_when_there_is_room",
-        |ground| {
-            fs::write(ground.disk.join("ballast"), vec![0; 60 << 20]).unwrap();
-            let small = BIG.replace("60M", "20M");
-            let (status, told) = ground.ran(&["run", "--name", "half", "--", "bash", "-c", &small]);
-            assert_eq!(status, Some(7), "{told}");
-            assert_eq!(ground.ran(&["diff", "half"]).0, Some(7));
-            fs::remove_file(ground.disk.join("ballast")).unwrap();
-            let told = ground.good(&["diff", "half", "--stat"]);
-            assert!(told.contains("big") && told.contains("late"), "{told}");
-            ground.good(&["fsck"]);
-        },
-    );
+fn unstored_changes_are_stored_once_there_is_room() {
+    on_small_disk("unstored_changes_are_stored_once_there_is_room", |ground| {
+        fs::write(ground.disk.join("ballast"), vec![0; 60 << 20]).unwrap();
+        let small = BIG.replace("60M", "20M");
+        let (status, told) = ground.ran(&["run", "--name", "half", "--", "bash", "-c", &small]);
+        assert_eq!(status, Some(7), "{told}");
+        assert_eq!(ground.ran(&["diff", "half"]).0, Some(7));
+        fs::remove_file(ground.disk.join("ballast")).unwrap();
+        let told = ground.good(&["diff", "half", "--stat"]);
+        assert!(told.contains("big") && told.contains("late"), "{told}");
+        ground.good(&["fsck"]);
+    });
 }
 
 #[test]

@@ -269,7 +269,7 @@ fn a_submodule_is_a_project_with_commits_of_its_own() {
 }
 
 #[test]
-fn what_git_would_run_for_the_user_is_closed_in_a_worktree() {
+fn files_that_git_would_run_for_the_user_are_closed_in_a_worktree() {
     let project = with_worktree();
     let script =
         "for file in .git/config .git/hooks/pre-commit ~/web/.git/config ~/web/.git/hooks/post-commit; do

@@ -75,7 +75,7 @@ fn an_ordinary_users_agent_does_so_too() {
 }
 
 #[test]
-fn what_the_user_changes_meanwhile_is_seen_at_once() {
+fn changes_of_the_user_are_seen_immediately() {
     let project = Project::new();
     // The agent waits for a file of its state that the user makes while it runs.
     let script = "echo ready; until [ -e ~/.agent/sessions/news ]; do :; done; cat ~/.agent/sessions/news ~/.agent/token";

@@ -215,7 +215,7 @@ fn commits_that_git_has_merged_are_applied() {
 }
 
 #[test]
-fn what_is_suggested_can_be_typed() {
+fn suggested_command_can_be_typed() {
     let project = Project::new();
     assert_eq!(good(&mut project.avfs(&["task", "new", "lazy"])), "lazy\n");
     // In the task that stays, whatever it changed.

@@ -325,7 +325,7 @@ mod tests;
     }
 
     #[test]
-    fn what_the_root_makes_known_leads_to_its_module() {
+    fn reexport_of_the_root_leads_to_its_module() {
         let root = Source::read(Path::new("lib.rs"), "mod alpha;\npub use alpha::One as Other;").unwrap();
         let uses = Uses::of(&[root]);
         let modules = BTreeSet::from(["alpha", "beta"]);

@@ -265,7 +265,7 @@ fn the_state_of_the_vault_is_in_the_digest_and_not_in_that_of_the_request() {
 }
 
 #[test]
-fn what_does_not_decide_a_run_is_not_in_the_digest() {
+fn digest_leaves_out_what_does_not_decide_a_run() {
     let own = binding(&request());
     let other_order = vec![
         ("B".into(), "2".into()),

@@ -222,7 +222,7 @@ fn a_file_with_several_names_is_one_file() {
 }
 
 #[test]
-fn what_was_moved_keeps_its_number() {
+fn moved_entry_keeps_its_inode_number() {
     let fork = Fork::new("mkdir /d, write /d/f 1, write /d/g 1, write /a 1, write /b 1");
     let ours = fork.side("mv /d /e, rm /e/g, write /e/f 2, mv /a /b");
     let merged = fork.merged(&ours, &fork.side("write /other 3")).unwrap();

@@ -94,7 +94,7 @@ fn changes_that_touch_are_a_conflict() {
 }
 
 #[test]
-fn what_both_sides_agree_on_is_outside_of_a_conflict() {
+fn common_lines_are_outside_of_a_conflict() {
     let lines: String = (0..10).map(|line| format!("new {line}\n")).collect();
     let ours = format!("first a\n{lines}last a\n");
     let theirs = format!("first b\n{lines}last b\n");

@@ -107,7 +107,7 @@ fn the_secrets_of_the_page_are_all_that_are_hidden() {
 }
 
 #[test]
-fn what_the_page_calls_run_by_the_host_is_not_writable() {
+fn files_that_the_page_lists_as_run_by_the_host_are_not_writable() {
     for rules in presets_with_secrets() {
         for row in table("| run by the host |") {
             assert_eq!(

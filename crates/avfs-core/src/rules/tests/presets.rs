@@ -77,7 +77,7 @@ fn secrets_are_hidden_at_any_depth_and_nothing_shows_below_them() {
 }
 
 #[test]
-fn what_is_public_is_not_hidden() {
+fn public_file_is_not_hidden() {
     let public = [
         "/.env.example",
         "/a/.env.sample",
@@ -105,7 +105,7 @@ fn what_is_public_is_not_hidden() {
 }
 
 #[test]
-fn what_tools_of_the_host_run_is_not_writable() {
+fn files_that_tools_of_the_host_run_are_not_writable() {
     for rules in BOTH.map(preset) {
         for place in ["", "/a/b", "/output"] {
             for name in [

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_none_are_refused() {
+    fn malformed_answers_are_refused() {
         for text in [
             "",
             "SSH-2.0-OpenSSH\r\n\r\n",

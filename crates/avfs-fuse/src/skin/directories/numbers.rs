@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_longest_ago_is_forgotten_first() {
+    fn least_recently_read_entry_is_evicted_first() {
         let handles = DirectoryHandles::default();
         let read = |ino, names| {
             handles.get(0, Ino(ino));

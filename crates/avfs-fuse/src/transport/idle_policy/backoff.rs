@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_gives_way_to_one_caller_only() {
+    fn thread_that_follows_yields_to_one_caller_only() {
         let many = ThreadLook { callers: 25, ..BUSY };
         let helped = ThreadLook {
             is_helped: true,

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at_stays_in_sight() {
+    fn selected_line_stays_in_sight() {
         assert_eq!(scrolled(0, 5, 100, 10), 0);
         assert_eq!(scrolled(0, 10, 100, 10), 1);
         assert_eq!(scrolled(50, 20, 100, 10), 20);

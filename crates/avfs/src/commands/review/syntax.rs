@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_spans_lines_is_followed() {
+    fn multi_line_syntax_is_followed() {
         check("a.c", "/* a\nb */ int", "cccc\ncccc.kkk");
         check("a.py", "\"\"\"a\nb\"\"\" 1", "ssss\nssss.n");
         check("a.js", "`a\n${b}` 1", "ss\nsssss.n");

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_is_escaped() {
+    fn terminal_control_characters_are_escaped() {
         check(b"\x1b[2J\x07\n", 0, 40, "\\u{1b}[2J\\u{7}");
         check(b"a\xffb\\c\r\n", 0, 40, "a\\xffb\\c\\r");
         check("\u{202e}x\n".as_bytes(), 0, 40, "\\u{202e}x");

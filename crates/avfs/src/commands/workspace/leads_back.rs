@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_its_own_place_is_found() {
+    fn files_and_links_that_name_their_own_place_are_found() {
         check(|_| {}, None);
         check(|root| fs::write(root.join("pyvenv.cfg"), "").unwrap(), Some(""));
         let venv = |root: &Path| {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_or_elsewhere_is_not() {
+    fn links_within_or_out_of_the_project_are_not_found() {
         check(|root| symlink("src", root.join("current")).unwrap(), None);
         check(
             |root| symlink("/usr/bin/python3", root.join("python")).unwrap(),

@@ -142,7 +142,7 @@ fn nothing_survives_a_host_that_is_killed() {
 }
 
 #[test]
-fn what_a_session_is_in_the_way_of_names_the_command_that_ends_it() {
+fn command_blocked_by_a_session_names_the_command_that_ends_it() {
     let home = Sandbox::new();
     let project = home.path("web");
     std::fs::create_dir(&project).unwrap();
@@ -167,7 +167,7 @@ fn what_a_session_is_in_the_way_of_names_the_command_that_ends_it() {
 }
 
 #[test]
-fn what_a_mount_is_in_the_way_of_names_the_directory() {
+fn command_blocked_by_a_mount_names_the_directory() {
     let home = Sandbox::new();
     let (project, at) = (home.path("web"), home.path("at"));
     std::fs::create_dir(&project).unwrap();

@@ -192,7 +192,7 @@ fn a_time_that_was_set_must_be_exact_and_any_other_within_the_run() {
 }
 
 #[test]
-fn what_may_differ_does() {
+fn expected_differences_are_not_reported() {
     check(
         |dir| fs::write(dir.join("sub/index"), b"someone else's").unwrap(),
         &[],

@@ -418,7 +418,7 @@ fn the_next_hunk_is_found_in_a_closed_directory() {
 }
 
 #[test]
-fn what_git_ignores_is_decided_only_when_it_was_opened() {
+fn ignored_files_are_decided_only_when_their_group_was_opened() {
     let mut scene = Scene::small();
     scene
         .model

@@ -201,6 +201,7 @@ impl StoreMaintenance<'_> {
             return;
         };
         if let Ok(index) = SearchIndex::open(home) {
+            // The index is a cache: an entry that stays costs space, and is pruned next time.
             let _ = index.prune(&live);
         }
     }

@@ -67,6 +67,7 @@ pub(crate) fn has_runs(home: &Path) -> bool {
 pub(crate) fn clear_away_in_turn(home: &Path) {
     for place in places(home).filter(|place| is_left(place)) {
         if let Some(run) = place.file_name().and_then(|name| name.to_str()) {
+            // A copy is outside of the store: it is removed by its name, not with the directory.
             let _ = remove_tree(&copy_of(run));
         }
         remove(&place);
@@ -114,5 +115,7 @@ pub(crate) fn remove(place: &Path) {
     // Nothing of a sandbox could ever make anything there.
     let _ = std::fs::remove_dir_all(place.join(TALK));
     let _ = std::fs::remove_file(place.join(LOCK));
+    // The lock goes last but one: without it, a directory counts as a leftover, and the next command continues
+    // here.
     let _ = std::fs::remove_dir(place);
 }

@@ -125,6 +125,7 @@ impl Drop for TakingAhead {
     fn drop(&mut self) {
         self.going_on = None;
         if let Some(thread) = self.thread.take() {
+            // It holds the vault's store open, which must not outlast the run.
             let _ = thread.join();
         }
     }

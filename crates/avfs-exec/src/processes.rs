@@ -226,6 +226,7 @@ impl ProcessSandbox {
             ProcessPhase::Starting => {
                 self.table
                     .signal(process.id, libc::SIGKILL, SignalTarget::Process)
+                    // The caller hears that it failed, so nothing of it may run on.
                     .ok();
                 self.table.forget(process.id);
                 Err(SpawnError::TooSlow { program })

@@ -279,6 +279,8 @@ impl<'a> FuseReply<'a> {
 impl Drop for FuseReply<'_> {
     fn drop(&mut self) {
         if !matches!(self.way, ReplyWay::Done) {
+            // The kernel waits for every request without a time limit: one that is dropped has to be answered
+            // too.
             let _ = self.finish(Err(Errno::IO));
         }
     }

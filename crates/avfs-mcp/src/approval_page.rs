@@ -74,6 +74,7 @@ impl ApprovalPages {
                 return Ok(true);
             }
             let next = over.min(tokio::time::Instant::now() + LOOK);
+            // A timeout is no answer: the state of the request is looked at in either case.
             let _ = tokio::time::timeout_at(next, answered).await;
             if tokio::time::Instant::now() >= over {
                 return Ok(false);

@@ -278,6 +278,7 @@ impl Printer {
         if let Some(held) = &mut self.held {
             return held.push(text.to_string());
         }
+        // In the order of the calls, even where both streams are the same terminal.
         let _ = self.stdout.flush();
         let _ = writeln!(self.stderr, "{text}");
     }

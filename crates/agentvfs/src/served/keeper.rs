@@ -73,6 +73,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.stop.ring();
         if let Some(thread) = self.thread.take() {
+            // Joined: a sync or a snapshot that has begun ends before the vault is closed.
             let _ = thread.join();
         }
     }

@@ -104,6 +104,7 @@ impl Drop for HeldSession {
         // Errors cannot be reported; changes that could not be stored are in the journal.
         if let Some(hosting) = self.hosting.take() {
             self.stopper.stop();
+            // The panic of a thread was reported where it happened.
             let _ = hosting.join();
         }
     }

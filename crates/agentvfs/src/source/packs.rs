@@ -70,6 +70,7 @@ impl Drop for FollowingPacks {
     fn drop(&mut self) {
         self.going_on = None;
         if let Some(thread) = self.thread.take() {
+            // It reads from the store of this process, which must not end before it.
             let _ = thread.join();
         }
     }

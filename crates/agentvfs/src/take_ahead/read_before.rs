@@ -55,6 +55,7 @@ impl ReadBefore {
         }
         let all: Vec<&TreePath> = self.paths.iter().chain(new).collect();
         let kept = &all[all.len().saturating_sub(MOST)..];
+        // Only speed depends on it: without the list, the next run waits for each file.
         let _ = write(&self.place, kept);
     }
 }

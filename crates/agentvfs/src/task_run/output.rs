@@ -69,6 +69,7 @@ impl OutputLog {
             .create(true)
             .append(true)
             .open(self.place.join(name))
+            // On a full disk, the program runs on and only its output is not kept.
             .ok();
         let segments = segments(&self.place).unwrap_or_default();
         for (_, old) in segments.iter().rev().skip(SEGMENTS) {

@@ -489,6 +489,7 @@ impl RunServer {
                 .iter()
                 .map(|connection| PollFd::from_borrowed_fd(connection.as_fd(), PollFlags::OUT))
                 .collect();
+            // An interruption only means that the rest is tried earlier.
             let _ = poll(&mut fds, Timespec::try_from(left).ok().as_ref());
         }
     }

@@ -304,6 +304,7 @@ impl DaemonContainer<'_> {
 
 impl Drop for DaemonContainer<'_> {
     fn drop(&mut self) {
+        // Whether it worked is seen below: an error may mean that the container is gone already.
         let _ = self
             .socket
             .delete(&format!("/containers/{}?force=true&v=true", self.id));

@@ -184,6 +184,7 @@ impl GatewayShared {
             threads.extend(self.spawn("gateway-out", move |own| own.accept_from_outside(&listener, port)));
         }
         for thread in threads {
+            // A thread that panicked has dropped its connections; the others are still to be waited for.
             thread.join().ok();
         }
         // The threads of clients are not joined: one may take long to look up a name.
@@ -243,6 +244,7 @@ impl GatewayShared {
 
     fn cut(&self) {
         for connection in lock(&self.connections).values().flatten() {
+            // A connection that its peer has closed is an error here, and is what was wanted.
             connection.shutdown(Shutdown::Both).ok();
         }
     }

@@ -158,6 +158,7 @@ fn read_head(client: &TcpStream) -> (Vec<u8>, Vec<u8>) {
     loop {
         if let Some(end) = head.windows(4).position(|four| four == b"\r\n\r\n") {
             let rest = head.split_off(end + 4);
+            // The timeout was for the head alone: a tunnel may be silent for as long as its ends like.
             client.set_read_timeout(None).ok();
             return (head, rest);
         }

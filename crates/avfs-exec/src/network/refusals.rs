@@ -110,7 +110,9 @@ impl Refusals {
     /// Frequent refusals, each reported once.
     pub(crate) fn take_frequent(&self) -> Vec<Refusal> {
         let mut frequent = lock(&self.frequent);
-        if let Some(wake) = self.wake.as_ref().filter(|_| !frequent.is_empty()) {
+        // Also if there is none: a refusal may have been taken before its wake-up came, and a counter that stays
+        // set would wake the reader again and again.
+        if let Some(wake) = &self.wake {
             rustix::io::read(wake, &mut [0_u8; 8]).ok();
         }
         std::mem::take(&mut *frequent)
@@ -149,6 +151,7 @@ impl Refusals {
     fn is_frequent(&self, refusal: Refusal) {
         lock(&self.frequent).push(refusal);
         if let Some(wake) = &self.wake {
+            // A counter that is full has woken the reader already.
             rustix::io::write(wake, &1_u64.to_ne_bytes()).ok();
         }
     }

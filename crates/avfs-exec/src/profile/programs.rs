@@ -51,6 +51,7 @@ pub fn programs(
 fn find(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
     let named = Path::new(program);
     if named.components().count() > 1 {
+        // As a shell does it: a name with a slash is a path, and is not searched for.
         return std::path::absolute(named).ok();
     }
     let is_program = |path: &PathBuf| {

@@ -53,6 +53,7 @@ pub(super) fn mount(at: &Path, options: &FuseMountOptions) -> Result<OwnedFd, Mo
         // If it cannot be read, only the explanation is missing.
         let _ = stderr.read_to_string(&mut words);
     }
+    // Reaped, or it would stay as a zombie for as long as this process lives.
     let _ = child.wait();
     connection.ok_or_else(|| {
         if words.contains("failed to open /dev/fuse: Permission denied") {

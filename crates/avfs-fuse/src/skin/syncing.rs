@@ -85,5 +85,6 @@ fn run(
 }
 
 fn tell(reply: FuseReply<'static>, result: Result<(), Errno>) {
+    // If the connection is gone, so is the program that waits for the answer.
     let _ = reply.done(result);
 }

@@ -114,6 +114,7 @@ impl LogTurn {
         }
         let record = record(self.salt, self.end, &payload);
         if self.file.write_all_at(&record, self.end).is_err() {
+            // Half a record at the end would hide all that follow it.
             _ = self.file.set_len(self.end);
         }
     }

@@ -224,8 +224,10 @@ fn plan(
         report.snapshots.extend(&found.snapshots);
         for (id, place) in found.records {
             if rows.get(&id) == Some(&place) {
+                // The row and the pack agree: this copy is the one to keep.
                 _ = (rows.remove(&id), good.insert(id, place))
             } else {
+                // Not where its row says: it may replace a copy that is damaged or missing.
                 _ = copies.entry(id).or_insert(place)
             }
         }

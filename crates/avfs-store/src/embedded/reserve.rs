@@ -25,6 +25,7 @@ pub(crate) fn keep(layout: &StoreLayout) {
     let has_plenty = disk.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= PLENTY);
     let place = layout.reserve();
     if has_plenty && !place.exists() && make(&place).is_err() {
+        // Half a reserve would pass for a whole one.
         let _ = std::fs::remove_file(place);
     }
 }

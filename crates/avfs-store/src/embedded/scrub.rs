@@ -167,6 +167,7 @@ impl EmbeddedStore {
         }
         for (id, place) in &found.records {
             if rows.get(id) == Some(place) {
+                // Counted by its row: what is left in `rows` at the end is missing from the packs.
                 _ = (rows.remove(id), report.objects += 1)
             } else {
                 report.unindexed += 1

@@ -167,6 +167,7 @@ impl FileSystemAdapter {
             Ok(())
         });
         if written.is_err() {
+            // The file beside was never visible under its own name.
             let _ = rustix::fs::unlinkat(&directory, &*temporary, AtFlags::empty());
         }
         written

@@ -147,6 +147,7 @@ impl RunWatch for ExecWatch<'_> {
 /// Asks the user at this terminal. If that fails, the request stays open, and the command reports it.
 fn asked_here(store: &Store, id: &ApprovalId, cancel: &Cancel) {
     if let Err(error) = in_place::ask(store, id, &|time| cancel.wait(time)) {
+        // Past the printer: its answer on standard output is still to come.
         let _ = writeln!(std::io::stderr(), "the question could not be asked: {error:#}");
     }
 }

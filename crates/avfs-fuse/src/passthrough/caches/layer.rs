@@ -147,6 +147,7 @@ impl CacheLayer {
                 rustix::fs::renameat_with(&self.work, &*beside, directory, name, RenameFlags::NOREPLACE)
             });
         moved.inspect_err(|_| {
+            // The error of the move is the one to report.
             let _ = rustix::fs::unlinkat(&self.work, &*beside, AtFlags::empty());
         })
     }

@@ -148,6 +148,7 @@ fn leave_with_terminal() -> io::Result<()> {
 fn restore_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        // First leave the other screen, or the message would go with it.
         let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
         report(panic);

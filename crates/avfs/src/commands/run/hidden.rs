@@ -132,6 +132,7 @@ fn search(root: &Path, rules: Vec<Rule>, tell: &Sender<Vec<TreePath>>, ended: &R
     if let Ok(rules) = Rules::shared(rules)
         && let Ok(found) = hidden_in_history(root, &rules)
     {
+        // The receiver is gone if the run was faster than the search.
         let _ = tell.send(found.into_iter().collect());
     }
 }

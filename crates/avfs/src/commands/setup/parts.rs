@@ -108,6 +108,7 @@ pub fn own_program() -> Result<String, Failure> {
         )
     };
     let own = std::env::current_exe().map_err(|error| unknown(&error.to_string()))?;
+    // Compared without links: installers put a link into the search path.
     let same = |found: &Path| found.canonicalize().ok() == own.canonicalize().ok();
     if program_on_path("avfs").is_some_and(|found| same(&found)) {
         return Ok("avfs".to_owned());

@@ -257,6 +257,7 @@ fn until_settled(ctime: Timestamp) -> Option<Duration> {
 fn is_gone(errno: Errno) -> bool {
     matches!(
         errno,
+        // A place that leads elsewhere now is as gone as one that is missing.
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::STALE
     )
 }

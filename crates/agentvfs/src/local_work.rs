@@ -169,6 +169,7 @@ fn clear_away_abandoned(below: &Path) {
         let Ok(lock) = File::open(place.join(LOCK)) else {
             continue;
         };
+        // The lock is free only if the process that made the place has ended.
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             remove(&place);
         }

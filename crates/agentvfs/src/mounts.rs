@@ -160,6 +160,7 @@ impl VaultMounts<'_> {
         File::create(&draft)
             .and_then(|mut file| {
                 file.write_all(&crate::record::encode(&mounts))
+                    // A list that is cut off would hide a mount that a killed owner leaves.
                     .and_then(|()| file.sync_all())
             })
             // Other processes read the list at any time, and find an old one or a new one.

@@ -56,6 +56,7 @@ pub(crate) fn take(directory: &Path, vault: &str) -> Result<Ownership> {
         .read(true)
         .write(true)
         .create(true)
+        // Not before it is locked: it names the present owner.
         .truncate(false)
         .mode(0o600);
     let mut file = options

@@ -88,6 +88,7 @@ impl OpenedDirectory {
 
     fn is_directory(&self, name: &CStr, told: FileType) -> Result<bool> {
         match told {
+            // Some file systems do not say it in a listing.
             FileType::Unknown => match rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
                 Err(errno) => Err(errno),
@@ -148,6 +149,7 @@ impl Removal {
             let name = format!(".removing-{}", self.moved);
             self.moved += 1;
             let flags = RenameFlags::NOREPLACE;
+            // A name that some entry has is left alone, and the next one tried.
             match rustix::fs::renameat_with(from, &deep.name, &self.top.directory, &*name, flags) {
                 Err(Errno::EXIST) => {}
                 outcome => return gone(outcome),

@@ -31,6 +31,7 @@ impl RunDirectory {
         let made = || {
             std::fs::DirBuilder::new()
                 .recursive(true)
+                // Sockets and a private home are in it: no other user may even list it.
                 .mode(0o700)
                 .create(place.join(MOUNTPOINT))?;
             let lock = File::create(place.join(LOCK))?;

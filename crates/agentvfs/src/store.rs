@@ -225,6 +225,7 @@ impl Store {
 
     /// Whether the store is on a read-only disk, so that no process can change it.
     pub fn is_read_only(&self) -> bool {
+        // Asked each time: a disk can be remounted under a process that lives long.
         let disk = self.home().map(rustix::fs::statvfs);
         disk.is_some_and(|disk| {
             disk.is_ok_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))

@@ -485,6 +485,7 @@ fn late_versions(
 fn sync_directories(host: &HostFiles, journal: &ApplyJournal) -> Result<(), ApplyError> {
     for DirectoryTime { path, .. } in &journal.directories {
         let directory = host.directory(path)?;
+        // After the modes and times were set: the journal goes next, and nothing could set them again.
         rustix::fs::fsync(&directory).map_err(|errno| host.failed("writing", path, errno))?;
     }
     Ok(())

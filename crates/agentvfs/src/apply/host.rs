@@ -134,6 +134,7 @@ impl HostFiles {
             source,
         })?;
         check_in_reach(&path)?;
+        // Opened once: all that follows is relative to this directory, whatever its path leads to later.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
         let key = FileKey::of(&rustix::fs::fstat(&top).map_err(failed)?);
@@ -278,6 +279,7 @@ impl HostFiles {
         let directory = match self.top.open_directory(parent.as_bytes()) {
             Ok(directory) => directory,
             Err(Errno::NOENT) => return Ok(Glance::Nothing),
+            // A file or a link on the way means that nothing can be there, not that something is missing.
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => return Ok(Glance::NoWay),
             Err(errno) => return Err(self.failed("opening", &parent, errno)),
         };

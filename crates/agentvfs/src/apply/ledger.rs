@@ -174,6 +174,7 @@ impl Folder {
                 .create(true)
                 .truncate(true)
                 .write(true)
+                // It names files that other users may not see.
                 .mode(0o600)
                 .open(&draft)?;
             file.write_all(&crate::record::encode(note))?;

@@ -53,8 +53,10 @@ impl<'a> Spot<'a> {
             last_access: now,
             last_modification: now,
         };
+        // A symbolic link itself is dated: its target may be anywhere.
         let set = rustix::fs::utimensat(self.directory, self.name, &times, AtFlags::SYMLINK_NOFOLLOW);
         match set {
+            // Only the owner may set times; a move needs no more than the directory.
             Err(Errno::PERM | Errno::ACCESS) => Ok(()),
             set => set,
         }
@@ -88,9 +90,11 @@ impl<'a> Moves<'a> {
     /// Gives an entry a name that must be free.
     pub(super) fn to_free_name(&self, from: Spot<'_>, to: Spot<'_>) -> Result<()> {
         match rename(from, to, RenameFlags::NOREPLACE) {
+            // Network file systems do not know the flag.
             Err(Errno::INVAL | Errno::NOSYS) => {}
             outcome => return outcome,
         }
+        // A rollback must then expect both names.
         self.in_two_steps.store(true, Ordering::Relaxed);
         let is_directory = from
             .stat()?
@@ -151,6 +155,7 @@ pub(super) fn carry(from: Spot<'_>, to: Spot<'_>) -> Result<()> {
 /// Another name for an entry, or an exact copy where there can be none.
 pub(super) fn duplicate(from: Spot<'_>, to: Spot<'_>) -> Result<()> {
     match rustix::fs::linkat(from.directory, from.name, to.directory, to.name, AtFlags::empty()) {
+        // Another disk, a file of another user (`protected_hardlinks`), too many names, or no names at all.
         Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => copy(from, to),
         outcome => outcome,
     }
@@ -166,6 +171,7 @@ fn copy(from: Spot<'_>, to: Spot<'_>) -> Result<()> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         return rustix::fs::utimensat(to.directory, to.name, &times_of(&stat), flags);
     }
+    // Never through a link, and never waiting for the other end of a pipe that took the place of a file.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let source = rustix::fs::openat(from.directory, from.name, flags, Mode::empty())?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -177,6 +183,7 @@ fn copy(from: Spot<'_>, to: Spot<'_>) -> Result<()> {
         copy_bytes(&mut source, &mut target)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         copy_attributes(&source, &target, &before)?;
+        // Synced before the original may go.
         rustix::fs::fsync(&target)?;
         let after = rustix::fs::fstat(&source)?;
         let version = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);

@@ -138,6 +138,7 @@ impl Perform<'_> {
                 self.watch.passed(Moment::Moved(number));
                 Ok(())
             }
+            // Each of these means that something came into the place, or left it, since the plan was made.
             Err(Errno::EXIST | Errno::NOENT | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {
                 Err(Hitch::Overtaken(step.path.clone()))
             }
@@ -216,6 +217,7 @@ impl Perform<'_> {
         let failed = |errno| Hitch::from(self.host.failed("setting the mode of", &step.path, errno));
         let now = target.stat().map_err(failed)?.map(|stat| stat.st_mode);
         match now {
+            // A mode that changed meanwhile is the user's: it is not overwritten.
             Some(now) if now & 0o777 == from => {
                 let mode = Mode::from_raw_mode(now & 0o7000 | to);
                 chmod_unopened(target.directory, target.name, mode).map_err(failed)?;

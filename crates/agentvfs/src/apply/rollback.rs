@@ -98,6 +98,7 @@ impl<'a> Rollback<'a> {
         let open = |path: &TreePath| match self.host.directory(path) {
             Ok(directory) => Ok(Some(directory)),
             Err(ApplyError::Host { source, .. }) => match Errno::from_io_error(&source) {
+                // A directory that is gone has nothing left to be rolled back.
                 Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) | None => Ok(None),
                 Some(errno) => Err(errno),
             },
@@ -159,6 +160,7 @@ impl<'a> Rollback<'a> {
             return Ok(());
         };
         let mode = rustix::fs::fstat(&directory)?.st_mode;
+        // Only if it still has the mode that the apply gave it.
         if mode & 0o777 == *to {
             rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode & 0o7000 | from))
         } else {

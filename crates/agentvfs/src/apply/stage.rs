@@ -220,6 +220,7 @@ impl Stage<'_> {
         anchor: &OwnedFd,
     ) -> Result<Print, ApplyError> {
         let make = || {
+            // Open to us alone until it is complete; then it gets its own mode.
             rustix::fs::mkdirat(spot.directory, spot.name, Mode::RWXU)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let directory = rustix::fs::openat(spot.directory, spot.name, flags, Mode::empty())?;

@@ -201,8 +201,10 @@ pub(super) fn write(file: &Path, text: &str) -> Result<()> {
     let mut name = target.clone().into_os_string();
     name.push(format!(".{}.new", std::process::id()));
     let written = || {
+        // As a new file beside it: a policy that is cut off by a full disk would grant less, or nothing.
         let mut new = std::fs::File::create(&name)?;
         new.write_all(text.as_bytes())?;
+        // Before the rename, so that the file is never readable for more users than it was.
         if let Ok(old) = std::fs::metadata(&target) {
             new.set_permissions(old.permissions())?;
         }

@@ -32,6 +32,7 @@ fn address_in(directory: &Path) -> io::Result<Address> {
             _directory: None,
         });
     }
+    // An address has room for 108 bytes, and the path is longer: the directory is named by its descriptor.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty())?;
     let address = SocketAddrUnix::new(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd()))?;
@@ -85,7 +86,9 @@ pub(crate) fn connect_in(directory: &Path, patience: Duration) -> io::Result<Opt
     loop {
         match connect(&socket, &place.address) {
             Ok(()) => return Ok(Some(UnixStream::from(socket))),
+            // A socket without a process behind it was left by one that was killed.
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => return Ok(None),
+            // Its queue is full: the owner is there, and busy.
             Err(rustix::io::Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),

@@ -262,6 +262,7 @@ impl Sorting<'_> {
     /// it does not exist.
     fn contents(&mut self, path: &TreePath) -> Result<Vec<u8>, Option<Secret>> {
         self.looked_at += 1;
+        // Files that cannot be examined within the limits count as secrets: they stay hidden.
         if self.looked_at > LOOKED_AT || self.read > READ_MAX {
             return Err(Some(Secret::Unreadable));
         }

@@ -89,6 +89,7 @@ impl LiveMount {
         let waiting = Arc::clone(&mount);
         let thread = std::thread::Builder::new().name("mount".into()).spawn(move || {
             serving.wait();
+            // No notification may be sent to a connection that is gone.
             waiting.skin.unwatch();
             when_ended(&waiting);
             *waiting.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;

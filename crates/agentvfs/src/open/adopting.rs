@@ -103,6 +103,7 @@ impl Adoption<'_> {
                     .iter_mut()
                     .for_each(|change| std::mem::swap(&mut change.before, &mut change.after));
                 if still.rebase(before, &changes, update.renews()).is_err() {
+                    // Neither state can be served: every later request fails until the vault is opened again.
                     self.open.torn.store(true, Ordering::Relaxed);
                 }
             })

@@ -311,6 +311,7 @@ impl SessionShared {
     fn exec(&self, command: SessionCommand, stream: &UnixStream) -> std::io::Result<()> {
         let mut live = match (self.live.try_lock(), command.wait) {
             (Ok(live), _) => live,
+            // A poisoned lock is a command that panicked; the shell behind it is as it was.
             (Err(TryLockError::Poisoned(live)), _) => live.into_inner(),
             (Err(TryLockError::WouldBlock), true) => self.live.lock().unwrap_or_else(PoisonError::into_inner),
             (Err(TryLockError::WouldBlock), false) => {
@@ -373,6 +374,7 @@ impl SessionShared {
 
     /// Waits for the answers in progress.
     fn await_last(&self) {
+        // A caller that reads nothing must not keep the session alive.
         let waited = self
             .changed
             .wait_timeout_while(self.activity(), SAYING, |activity| activity.connections > 0);

@@ -230,6 +230,8 @@ impl TaskRuns<'_> {
         let made = || {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
             let lock = File::create(place.join(LOCK))?;
+            // Locked before any other process can see a record of it, which without a lock would count as
+            // abandoned.
             rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
             Ok(lock)
         };

@@ -55,6 +55,7 @@ pub(super) fn kill_session(leader: i32) {
             break;
         }
         for pid in new {
+            // New processes may have been made since the listing; the next round finds them.
             signal(pid, libc::SIGKILL);
         }
     }

@@ -31,6 +31,7 @@ pub fn give(fd: impl AsFd, over: &OwnedFd) -> io::Result<()> {
         over,
         &[IoSlice::new(&[WITH_DESCRIPTOR])],
         &mut control,
+        // The other side may be gone; a signal would end this process before it can report that.
         SendFlags::NOSIGNAL,
     )?;
     Ok(())

@@ -340,6 +340,7 @@ impl CommandWait<'_> {
     fn terminate(&self) {
         children::kill_everything(self.standing, Signal::TERM);
         if self.terminal.is_some() {
+            // A stopped shell would keep the signal for later.
             children::kill_everything(self.standing, Signal::CONT);
         }
     }

@@ -126,6 +126,7 @@ impl ProcessSpawner<'_> {
         let before = fds.len();
         let pipes = self.running.values().filter_map(|one| one.starting.as_ref());
         fds.extend(pipes.map(|one| PollFd::new(&one.failure, PollFlags::IN)));
+        // Without a time limit: every event of interest has a descriptor.
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),

@@ -123,6 +123,7 @@ impl<'a> EntryWalk<'a> {
                 continue;
             };
             let (name, found) = next?;
+            // The path is one buffer for all levels: names of deeper ones are still behind it.
             self.path.truncate(level.end);
             let path = self.path.join(&name);
             if self.selection.shows(&path, found.entry.is_directory()) {

@@ -134,6 +134,7 @@ impl ObjectSink<'_> {
             if read_more(file, &mut piece)? == 0 {
                 return Err(ReadTrouble::Changed);
             }
+            // The file has grown since its size was read: the rest is another import's.
             piece.truncate((end - builder.size()).min(usize::MAX as u64) as usize);
             builder.push(&piece)?;
             self.progress.advance(0, piece.len() as u64);
@@ -251,6 +252,7 @@ pub fn xattrs(file: impl AsFd) -> Result<Xattrs, ReadTrouble> {
             longer = whole(|buffer| rustix::fs::flistxattr(file, buffer))?;
             &longer
         }
+        // A file system without attributes is one whose files have none.
         Err(Errno::NOTSUP | Errno::NOSYS) => &[],
         Err(errno) => return Err(errno.into()),
     };
@@ -274,6 +276,7 @@ fn whole(call: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::R
         match call(&mut buffer) {
             Err(Errno::RANGE) if buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
             outcome => {
+                // The list may have grown between asking for its size and reading it.
                 buffer.truncate(outcome?);
                 return Ok(buffer);
             }

@@ -212,6 +212,7 @@ impl EntryPlacer<'_> {
                 self.progress.advance(0, piece.len() as u64);
             }
         }
+        // A hole at the end is made by no write.
         rustix::fs::ftruncate(file, size).doing("setting the size of")
     }
 
@@ -224,6 +225,7 @@ impl EntryPlacer<'_> {
         device: u64,
         relative: &[u8],
     ) -> Result<PlaceOutcome, PlaceFault> {
+        // Its own mode is set later, when nothing in it can be reached too early.
         let outcome = rustix::fs::mknodat(directory, name, kind, Mode::from_raw_mode(0o600), device);
         let is_device = matches!(kind, FileType::CharacterDevice | FileType::BlockDevice);
         if outcome == Err(Errno::PERM) && is_device {

@@ -61,6 +61,7 @@ pub fn import_directory(
     options: &DirectoryImport<'_>,
     progress: &dyn TransferProgress,
 ) -> Result<ImportedTree, TransferError> {
+    // The top may be reached through a link: its user has named it. Nothing below may.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top = rustix::fs::open(from, flags, Mode::empty()).map_err(|errno| match errno {
         Errno::NOTDIR => TransferError::NotADirectory {

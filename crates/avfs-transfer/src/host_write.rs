@@ -123,6 +123,7 @@ fn open(path: &Path, more: OFlags) -> rustix::io::Result<OwnedFd> {
 /// Makes the topmost directory, or opens the one that is there.
 fn open_target(to: &Path, merge: bool) -> Result<OwnedFd, TransferError> {
     let failed = |errno| match errno {
+        // Through a link, the files would land in a place that was not named.
         Errno::NOTDIR | Errno::LOOP => TransferError::NotADirectory { path: to.to_owned() },
         errno => TransferError::host("opening", to, errno),
     };
@@ -217,6 +218,7 @@ impl HostExport<'_> {
                 _ => part.push((name, found.entry)),
             }
             if part.len() == PART {
+                // In parts, so that a directory with many files keeps all threads busy.
                 let (part, relative) = (std::mem::take(&mut part), relative.to_vec());
                 scope.spawn(move |_| self.write_part(&relative, &part));
             }

@@ -127,6 +127,7 @@ impl ImageReading<'_> {
         if is_file && holds_image(&beginning[..len]) {
             return self.layered(&ImageFiles::in_archive(file)?);
         }
+        // Read once: a pipe cannot be rewound, so its beginning is put before the rest again.
         beginning.truncate(len);
         self.stream(Box::new(Cursor::new(beginning).chain(whole)))
     }

@@ -323,6 +323,7 @@ impl ImportTree {
         let mut directories = 0;
         let mut built: Vec<Option<Entry>> = self.directories.iter().map(|_| None).collect();
         for index in (0..self.directories.len()).rev().filter(|index| reached[*index]) {
+            // From the last to the first: a directory comes before those in it, and needs their entries.
             let entries = std::mem::take(&mut self.directories[index].entries);
             let slots: Vec<_> = entries
                 .into_iter()

@@ -182,6 +182,7 @@ impl<R: Read> TarMembers<R> {
             runs: None,
         };
         let mut sparse = SparseRecords::default();
+        // Global records hold for all entries to come; those of the entry itself are read after them, and win.
         let global = std::mem::take(&mut self.global);
         for part in [&global, &extensions.pax] {
             for (keyword, value) in tar_pax::records(part)? {

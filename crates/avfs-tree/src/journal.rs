@@ -127,6 +127,7 @@ impl Journal {
     /// Creates a journal. The first sync makes it durable, with its directory.
     pub(crate) fn create(place: &Path, origin: JournalOrigin) -> Result<Journal, JournalError> {
         let mut options = File::options();
+        // A journal of that number would hold operations that were acknowledged.
         options.read(true).write(true).create_new(true);
         let file = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600).open(place);
         let file = file.map_err(|source| io_error("creating", place, source))?;
@@ -247,6 +248,7 @@ impl Journal {
         self.log.file.write_all_at(&head, position).map_err(io)?;
         let data_start = position + head.len() as u64;
         let end = data_start + data.len() as u64;
+        // After the bytes: a reader that sees the new end finds them there.
         self.log.written.store(end, Ordering::Release);
         self.reaches(end);
         Ok(data_start)
@@ -363,6 +365,7 @@ fn random_salt(place: &Path) -> Result<[u8; SALT_LEN], JournalError> {
 
 fn sync_parent(place: &Path) -> io::Result<()> {
     match place.parent() {
+        // Without its name, a journal that was synced would be lost with a power cut.
         Some(parent) => File::open(parent)?.sync_all(),
         None => Ok(()),
     }

@@ -213,6 +213,7 @@ impl LockTable {
         // The table calls no foreign code under the mutex, so the state of a poisoned mutex is consistent.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = act(&mut state, &mut answers);
+        // Under the mutex: whether there are locks at all is looked at without it.
         self.held.store(state.held(), Ordering::Release);
         drop(state);
         for (waiter, answer) in answers {

@@ -73,6 +73,7 @@ impl BashkitEngine {
             .username("agent")
             .hostname("sandbox");
         let mut env = vec![("HOME", "/"), ("PATH", "/usr/local/bin:/usr/bin:/bin")];
+        // The caller's values win.
         env.retain(|(name, _)| !options.env.contains_key(*name));
         let given = options
             .env

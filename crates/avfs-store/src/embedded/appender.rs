@@ -250,6 +250,7 @@ impl PackAppender {
         for buffered in self.active.iter().chain(&self.full) {
             let number = buffered.pack.number;
             match database.with(|connection| index::pack(connection, number)) {
+                // What the committed row says is the truth: bytes behind it belong to no object.
                 Ok(Some(row)) => _ = buffered.pack.file.truncate(row.length),
                 Ok(None) => _ = pack_directory.remove(number),
                 Err(_) => {}

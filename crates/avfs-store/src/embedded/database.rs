@@ -356,6 +356,7 @@ pub(crate) fn make_replacement(
     }
     OpenOptions::new()
         .write(true)
+        // Never through a file that something else has put there.
         .create_new(true)
         .mode(0o600)
         .open(&replacement)

@@ -63,6 +63,7 @@ impl Disk for HostDisk {
         match access {
             FileAccess::Read => {}
             FileAccess::Write => _ = options.write(true),
+            // Two processes that take the same number for a pack must not write into one file.
             FileAccess::Create => _ = options.write(true).create_new(true),
         }
         Ok(Arc::new(options.open(path)?))
@@ -73,6 +74,7 @@ impl Disk for HostDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        // A new name is durable only once its directory is.
         File::open(path)?.sync_all()
     }
 }
@@ -87,6 +89,7 @@ impl DiskFile for File {
     }
 
     fn sync(&self) -> io::Result<()> {
+        // The size is written along; times and other attributes are not needed after a crash.
         self.sync_data()
     }
 

@@ -78,6 +78,7 @@ impl StoreLayout {
             .read(true)
             .write(true)
             .create(true)
+            // Its contents do not matter: only locks on it do.
             .truncate(false)
             .mode(0o600);
         let place = self.dir.join("gc.lock");
@@ -142,6 +143,7 @@ fn pack_number(file_name: &str) -> Option<u32> {
 }
 
 fn make_private_dir(path: &Path) -> io::Result<()> {
+    // A store holds what its user may read, and other users may not.
     match DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         done => done,

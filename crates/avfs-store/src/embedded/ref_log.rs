@@ -250,6 +250,7 @@ fn lock(layout: &StoreLayout) -> io::Result<File> {
         .read(true)
         .write(true)
         .create(true)
+        // It holds the copy; it is read before anything in it is replaced.
         .truncate(false)
         .mode(0o600);
     loop {
@@ -305,9 +306,11 @@ fn write_whole(layout: &StoreLayout, refs: &RefMap) -> io::Result<()> {
     let file = options
         .write(true)
         .create(true)
+        // A draft that a killed process left.
         .truncate(true)
         .mode(0o600)
         .open(&replacement)?;
+    // The bytes before the name: a crash between the two leaves the old copy.
     let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| std::fs::rename(&replacement, layout.ref_log())) {
         // If the disk is full, the incomplete file would only waste space.

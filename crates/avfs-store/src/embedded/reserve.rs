@@ -36,6 +36,7 @@ fn make(place: &std::path::Path) -> io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(place)?;
+    // Allocated, not only sized: the reserve exists to be given up when the disk is full.
     Ok(rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, SIZE)?)
 }
 

@@ -94,5 +94,6 @@ fn has_room(file: c_int, offset: i64, length: usize) -> bool {
     // SAFETY: SQLite has the file open during this call.
     let file = unsafe { BorrowedFd::borrow_raw(file) };
     let taken = rustix::fs::fallocate(file, FallocateFlags::empty(), offset, length as u64);
+    // Other failures mean that the file system cannot allocate, and then it is tried without.
     !matches!(taken, Err(Errno::NOSPC | Errno::DQUOT))
 }

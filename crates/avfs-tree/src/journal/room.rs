@@ -74,6 +74,7 @@ impl Journal {
                     return Ok(());
                 }
                 Err(Errno::NOSPC | Errno::DQUOT) => {}
+                // The file system cannot allocate: from now on, a full disk shows in the write itself.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                     self.room = AllocatedRoom::NotAhead;
                     return Ok(());

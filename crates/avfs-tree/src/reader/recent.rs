@@ -22,6 +22,7 @@ impl RecentPath {
     pub(super) fn take(&self) -> PathWay {
         match self.0.try_lock() {
             Ok(mut way) => std::mem::take(&mut way),
+            // The way is a cache that is replaced as a whole, so a panic cannot have left half of one.
             Err(TryLockError::Poisoned(poisoned)) => std::mem::take(&mut poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => PathWay::default(),
         }

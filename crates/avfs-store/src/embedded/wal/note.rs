@@ -104,6 +104,7 @@ fn note_of(layout: &StoreLayout, frames: u32) -> io::Result<Option<WalNote>> {
 
 fn write(layout: &StoreLayout, note: &WalNote) -> io::Result<()> {
     let mut options = OpenOptions::new();
+    // Overwritten in place: a note is 28 bytes, and one that is torn fails its sum and counts as none.
     options.write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(layout.log_note())?;
     file.write_all_at(&note.encode(), 0)?;

@@ -145,6 +145,7 @@ impl FuseMountOptions {
 pub fn mount(at: &Path, options: &FuseMountOptions) -> Result<OwnedFd, MountError> {
     check_place(at)?;
     check_device()?;
+    // Only root may mount by itself; for others, a program with the set-user-ID bit does it.
     if !rustix::process::geteuid().is_root() {
         return fusermount::mount(at, options);
     }
@@ -223,6 +224,7 @@ pub fn check_device() -> Result<(), MountError> {
 
 fn device_error(error: std::io::Error) -> MountError {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
+        // The module is missing, or was never loaded.
         Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => MountError::NoDevice,
         Some(Errno::ACCESS | Errno::PERM) => MountError::DeviceDenied,
         _ => MountError::Device(error),

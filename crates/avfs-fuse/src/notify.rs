@@ -167,6 +167,7 @@ impl Notifier {
     }
 
     fn push(&self, notice: KernelNotice) {
+        // Counted before it is sent, or `is_idle` could miss it.
         self.pending.fetch_add(1, Ordering::AcqRel);
         // Without a thread there is no mount whose caches could be wrong.
         let _ = self.queue.send(notice);

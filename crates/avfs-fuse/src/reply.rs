@@ -216,6 +216,7 @@ impl<'a> FuseReply<'a> {
     /// Defers the answer: the returned value answers from any thread, at any time.
     pub fn defer(mut self) -> (Answered, FuseReply<'static>) {
         let unique = self.unique;
+        // Taken out, so that dropping this value does not answer a second time.
         let way = match std::mem::replace(&mut self.way, ReplyWay::Done) {
             ReplyWay::Slot(slot) => ReplyWay::Courier(slot.defer(unique)),
             ReplyWay::Courier(courier) => ReplyWay::Courier(courier),

@@ -190,6 +190,7 @@ impl FuseOperation<'_> {
             | FuseOperation::Allocate(_)
             | FuseOperation::CopyRange { .. } => true,
             FuseOperation::Open(open) => {
+                // Linux truncates a file that is opened with `O_RDONLY | O_TRUNC`, too.
                 let access = OFlags::from_bits_retain(open.flags);
                 access & OFlags::RWMODE != OFlags::RDONLY || access.contains(OFlags::TRUNC)
             }

@@ -136,6 +136,7 @@ impl FuseSession {
     }
 
     fn serve(&self, request: &FuseRequest<'_>, reply: FuseReply<'_>) {
+        // One request that panics must not end the mount for all programs.
         let answered = catch_unwind(AssertUnwindSafe(|| match request.operation {
             FuseOperation::Init(kernel) => drop(self.init(&kernel, reply)),
             _ if self.negotiated.get().is_none() => drop(reply.error(Errno::IO)),

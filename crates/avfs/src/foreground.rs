@@ -239,6 +239,7 @@ fn await_any(sockets: &[&UnixStream]) {
         .iter()
         .map(|socket| PollFd::new(*socket, PollFlags::IN))
         .collect();
+    // Without a time limit: each of these sockets reports its end, too.
     while poll(&mut fds, None) == Err(Errno::INTR) {}
 }
 

@@ -109,6 +109,7 @@ fn receive(socket: impl AsFd) -> Option<OwnedFd> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut room);
     let mut parts = [IoSliceMut::new(&mut byte)];
+    // No program that another thread starts meanwhile may inherit the connection.
     rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
     control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),

@@ -80,6 +80,7 @@ impl PassthroughFs {
         self.check_same(node, &at, &rustix::fs::fstat(&file)?)?;
         if has(setattr::SIZE) {
             match self.files.writable(set.fh).filter(|_| has(setattr::FH)) {
+                // An open handle may write although the mode no longer allows it.
                 Some(open) => rustix::fs::ftruncate(&*open, set.size)?,
                 None => rustix::fs::ftruncate(open_reached(&file, OFlags::WRONLY)?, set.size)?,
             }

@@ -113,6 +113,7 @@ impl PassthroughFs {
         }
         let (directory, name) = self.places.parent_to_be(&at)?;
         let kept = wanted & (OFlags::RWMODE | OFlags::APPEND | OFlags::EXCL);
+        // Never waiting for the other end of a pipe, and never through a link that took the place of the file.
         let flags = kept | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(create.mode & !create.umask & 0o777);
         let file = rustix::fs::openat(&directory, name, flags, mode)?;

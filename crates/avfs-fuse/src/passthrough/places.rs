@@ -250,6 +250,7 @@ impl HostPlaces {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
+            // A link in the place of a directory would lead out of what may be changed.
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             directory = rustix::fs::openat(&directory, name, flags, Mode::empty())?;
             begin = end + 1;

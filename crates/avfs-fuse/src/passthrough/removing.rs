@@ -114,6 +114,7 @@ impl PassthroughFs {
         }
         let (old_directory, old_name) = self.places.parent(from)?;
         let (new_directory, new_name) = self.places.parent(to)?;
+        // It was checked above, against both layers; the file system knows only one of them.
         let flags = flags - RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&old_directory, old_name, &new_directory, new_name, flags)?;
         match self.places.cached(from) {

@@ -70,6 +70,8 @@ pub fn run(context: &mut Context<'_>, args: &AuditArgs) -> Result<ExitStatus> {
     }
     loop {
         context.out.flush()?;
+        // An entry may come from any process, also one on a store that is far away: there is no event to wait
+        // for.
         std::thread::sleep(PAUSE);
         last = show_after(context.out, &log, last, args.since)?;
     }

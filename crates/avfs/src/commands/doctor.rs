@@ -80,6 +80,7 @@ fn tell(context: &mut Context<'_>, checks: Vec<Check>) -> Result<()> {
         .collect();
     let install = install::command(
         &missing,
+        // Root installs packages without `sudo`.
         rustix::process::geteuid().is_root(),
         install::is_installed,
     );

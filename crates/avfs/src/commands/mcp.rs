@@ -159,6 +159,7 @@ fn scope(context: &Context<'_>, args: &McpArgs, store: &Store) -> Result<Scope> 
 }
 
 fn absolute(directory: &Path) -> PathBuf {
+    // A directory that is missing is refused later, by the name that the user gave.
     directory.canonicalize().unwrap_or_else(|_| directory.to_owned())
 }
 

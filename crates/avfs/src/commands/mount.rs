@@ -182,6 +182,7 @@ fn place(vault: &Vault, dir: &Path) -> Result<PathBuf> {
     let home = vault
         .store()
         .home()
+        // A mount over the store, or of the store, would wait for itself.
         .and_then(|home| std::fs::canonicalize(home).ok());
     if home.is_some_and(|home| home.starts_with(&whole) || whole.starts_with(&home)) {
         let text = format!("{} and the store lie in one another", whole.display());

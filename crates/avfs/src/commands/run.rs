@@ -121,6 +121,7 @@ fn share(context: &Context<'_>, stream: UnixStream) -> io::Result<SharingEnd> {
     let sharing = Sharing {
         keys,
         output: None,
+        // The other signals belong to the program: it gets them through its terminal.
         leaving: &[SIGHUP],
         awaits_end: false,
     };

@@ -140,6 +140,7 @@ pub fn end(vault: &Vault, dir: &Path, force: bool) -> Result<Unmounted, Error> {
 pub fn whole_name(dir: &Path) -> PathBuf {
     let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     match (absolute.parent(), absolute.file_name()) {
+        // Only the directory above is resolved: at the mount point itself, a dead mount answers nothing.
         (Some(parent), Some(name)) => match std::fs::canonicalize(parent) {
             Ok(parent) => parent.join(name),
             Err(_) => absolute,

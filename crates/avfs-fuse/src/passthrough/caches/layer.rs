@@ -79,6 +79,7 @@ impl CacheLayer {
     }
 
     pub(super) fn mark_gone(&self, path: &[u8]) -> Result<(), Errno> {
+        // Before the mark itself: a reader that sees no marks does not look for one.
         self.has_marks.store(true, Ordering::Release);
         let (directory, name) = make_parent(&self.gone, path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -144,6 +145,7 @@ impl CacheLayer {
             .and_then(|_| rustix::fs::fchmod(&target, mode))
             .and_then(|()| rustix::fs::futimens(&target, &times_of(stat)))
             .and_then(|()| {
+                // Complete in every attribute before it has a name that others can find.
                 rustix::fs::renameat_with(&self.work, &*beside, directory, name, RenameFlags::NOREPLACE)
             });
         moved.inspect_err(|_| {

@@ -70,6 +70,7 @@ impl WorkerThreads {
             let mut queue = self.shared.queue();
             queue.threads -= 1;
             if queue.threads == 0 {
+                // No thread is left that could answer them: dropping them answers with an error.
                 let lost = std::mem::take(&mut queue.work);
                 drop(queue);
                 drop(lost);
@@ -82,6 +83,7 @@ impl Drop for WorkerThreads {
     fn drop(&mut self) {
         let mut queue = self.shared.queue();
         queue.is_closed = true;
+        // Dropped outside of the lock: answering may queue more work.
         let lost = std::mem::take(&mut queue.work);
         drop(queue);
         drop(lost);

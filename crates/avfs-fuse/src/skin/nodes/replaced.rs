@@ -79,6 +79,7 @@ impl ReplacedNodes {
         table.nodes.insert(old, NodeMeaning { ino, stale: true });
         table.nodes.insert(fresh, NodeMeaning { ino, stale: false });
         table.current.insert(ino, fresh);
+        // After the table is filled: a thread that sees the flag finds the entries.
         self.used.store(true, Ordering::Release);
     }
 

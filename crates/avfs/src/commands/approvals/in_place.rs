@@ -158,6 +158,7 @@ fn typed(store: &Store, id: &ApprovalId, is_cancelled: &dyn Fn(Duration) -> bool
     let stdin = io::stdin();
     loop {
         let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        // Not for longer: the request may be answered elsewhere meanwhile, and then the question goes.
         match poll(&mut fds, Some(&LOOK_EVERY)) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => break,

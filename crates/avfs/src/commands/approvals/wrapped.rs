@@ -108,6 +108,7 @@ fn pieces(text: &str, width: usize) -> Vec<String> {
         for c in line.chars() {
             if used + columns_of(c) > width && !row.is_empty() {
                 let rest = row.split_off(end_of_words(&row));
+                // The word that does not fit begins the next row.
                 rows.push(std::mem::replace(&mut row, rest));
                 used = columns(&row);
             }

@@ -198,6 +198,7 @@ impl Model {
             ReviewAction::StartFilter => self.mode = Mode::Filter,
             ReviewAction::Type(c) => self.refilter(|filter| filter.push(c)),
             ReviewAction::Erase => self.refilter(|filter| {
+                // By one character, which may have several bytes.
                 filter.truncate(filter.char_indices().next_back().map_or(0, |(at, _)| at))
             }),
             ReviewAction::KeepFilter => self.mode = Mode::Browse,
@@ -228,6 +229,7 @@ impl Model {
     }
 
     fn answer_yes(&mut self) -> Option<ReviewEffect> {
+        // The question is over either way, also if its effect fails.
         match std::mem::replace(&mut self.mode, Mode::Browse) {
             Mode::Ask(ReviewQuestion::Apply) => Some(ReviewEffect::Apply),
             Mode::Browse | Mode::Filter | Mode::Help => None,

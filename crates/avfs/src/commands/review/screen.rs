@@ -95,6 +95,7 @@ impl<W: Write> ReviewScreen<W> {
             if let Some(signal) = self.signals.pending().next() {
                 return Ok(ReviewInput::Signal(signal));
             }
+            // With an end, so that signals and the work of other threads are seen without a key.
             if !event::poll(PATIENCE)? {
                 return Ok(ReviewInput::Idle);
             }
@@ -117,6 +118,7 @@ impl<W: Write> ReviewScreen<W> {
     /// Gives the terminal to the shell until the user comes back.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.give_back()?;
+        // The whole group: the shell takes the terminal back only if every process of the job has stopped.
         kill_current_process_group(Signal::TSTP)?;
         self.take()
     }
@@ -135,7 +137,9 @@ fn leave_with_terminal() -> io::Result<()> {
     let watch = || {
         let stdin = io::stdin();
         let mut gone = [PollFd::new(&stdin, PollFlags::empty())];
+        // No event is asked for: errors and the end of the terminal are reported anyway.
         while poll(&mut gone, None) == Err(Errno::INTR) {}
+        // As the shell reports a program that the end of its terminal has ended.
         std::process::exit(128 + SIGHUP);
     };
     std::thread::Builder::new()

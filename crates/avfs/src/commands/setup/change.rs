@@ -81,7 +81,9 @@ fn write(file: &Path, text: &str) -> io::Result<()> {
     io::Write::write_all(&mut fresh, text.as_bytes())?;
     fresh
         .as_file()
+        // Settings may hold tokens: the new file is never readable for more users than the old one was.
         .set_permissions(fs::Permissions::from_mode(mode & 0o7777))?;
+    // Before the rename: after a power cut, an agent without settings would be worse than one without ours.
     fresh.as_file().sync_all()?;
     fresh.persist(file)?;
     Ok(())

@@ -50,6 +50,7 @@ pub fn run(context: &mut Context<'_>, args: &AttachArgs) -> Result<ExitStatus> {
     let sharing = Sharing {
         keys: context.settings.detach_keys(),
         output: Some(run.output()),
+        // Each of them ends this view only; the program goes on.
         leaving: &[SIGHUP, SIGINT, SIGTERM, SIGQUIT],
         awaits_end: true,
     };

@@ -40,6 +40,7 @@ pub struct NewArgs {
 
 pub fn run(context: &mut Context<'_>, args: &NewArgs) -> Result<ExitStatus> {
     let from = args.from.clone().unwrap_or_else(working_directory);
+    // Without links, because projects are known by the real path of their directory.
     let from = from.canonicalize().map_err(|source| Error::Host {
         action: "finding",
         place: from.display().to_string(),

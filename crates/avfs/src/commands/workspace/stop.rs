@@ -64,6 +64,7 @@ pub fn remove_place(context: &Context<'_>, task: &Task, dir: &Path) -> Result<()
 fn await_rest(task: &Task) -> Result<()> {
     let start = Instant::now();
     while task.is_running()? && start.elapsed() < PATIENCE {
+        // Programs are asked to end; none of them tells us when it has.
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())

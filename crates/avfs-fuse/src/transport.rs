@@ -97,7 +97,7 @@ pub enum ServingError {
 }
 
 /// A connection that is being served until it is unmounted.
-#[must_use = "the threads go on, but nobody can wait for them"]
+#[must_use = "the threads continue, but cannot be waited for"]
 pub struct FuseServing {
     session: Arc<FuseSession>,
     notifier: Notifier,

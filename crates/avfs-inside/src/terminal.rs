@@ -58,7 +58,7 @@ impl InnerTerminal {
         give(&outer, &over)?;
         match take(&over)?.byte {
             Some(GO_ON) => Ok(InnerTerminal { line, over }),
-            Some(_) | None => Err(io::Error::other("nobody has the other side of the terminal")),
+            Some(_) | None => Err(io::Error::other("the other side of the terminal is closed")),
         }
     }
 

@@ -208,7 +208,7 @@ fn body(approval: &Approval) -> String {
         }
         ApprovalState::Expired => "<p>It waited too long for an answer and does not run.</p>".to_owned(),
         ApprovalState::Replaced { .. } => {
-            "<p>The workspace has changed, and the question was asked anew on another page.</p>".to_owned()
+            "<p>The workspace has changed, and the question was asked again on another page.</p>".to_owned()
         }
     };
     body + &end

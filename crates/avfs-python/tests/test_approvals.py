@@ -38,7 +38,7 @@ def test_a_callback_sees_the_command_and_what_it_would_do(project: Path) -> None
         result = sandbox.run("echo bye > greeting.txt; curl -s http://192.0.2.1/; echo done")
     assert result.stdout.endswith("done\n")
     assert "curl" in requests[0].command
-    assert "talks to others" in requests[0].reason
+    assert "uses the network" in requests[0].reason
     assert "+bye" in previews[0]
 
 

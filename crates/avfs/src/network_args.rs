@@ -13,8 +13,8 @@ use crate::printer::Printer;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct NetworkArgs {
-    /// What it may reach: none, host (everything), or a list of hosts; a leading + adds to what it may reach anyway: `+npm`,
-    /// `+host.example`. Can be repeated; `avfs profiles groups` lists the host groups
+    /// The network that it may reach: none, host (everything), or a list of hosts; a leading + adds to what it may
+    /// reach anyway: `+npm`, `+host.example`. Can be repeated; `avfs profiles groups` lists the host groups
     #[arg(long, value_name = "none|host|[+]HOST,…", help_heading = HEADING)]
     net: Vec<NetworkChoice>,
     /// Make a port inside reachable from this machine, at 127.0.0.1 unless an address is given; can be repeated

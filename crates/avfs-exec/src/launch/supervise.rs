@@ -340,7 +340,7 @@ impl Supervisor<'_> {
         let processes = self
             .watched
             .processes
-            .ok_or_else(|| io::Error::other("a report of a process that nobody ordered"))?;
+            .ok_or_else(|| io::Error::other("a report of a process that was not ordered"))?;
         let has_terminal = matches!(
             report,
             ProcessReport::Spawned {

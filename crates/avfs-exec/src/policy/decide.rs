@@ -231,7 +231,7 @@ fn reason_of(part: &CommandPart) -> String {
 }
 
 fn nobody(reason: &str) -> String {
-    format!("{reason}; it needs an approval, and nobody is there to give it")
+    format!("{reason}; it needs an approval, and there is no person to give it")
 }
 
 /// If two are equally strict, the one with the worse class is more informative, and among those the one that

@@ -69,7 +69,7 @@ fn without_a_person_to_ask_an_approval_is_a_denial() {
     assert_eq!(decision.action, PolicyAction::Deny);
     assert_eq!(decision.rule, "networked (built-in)");
     assert!(
-        decision.reason.ends_with("nobody is there to give it"),
+        decision.reason.ends_with("there is no person to give it"),
         "{}",
         decision.reason
     );
@@ -320,7 +320,7 @@ fn an_example_that_does_not_hold_is_refused_with_what_decides() {
     policy("[[examples]]\ncommand = \"git push\"\naction = \"ask\"\n");
     check_error(
         "[[examples]]\ncommand = \"ls && git push\"\naction = \"allow\"\n",
-        "policy.toml:3:10: the command 'ls && git push' gets ask, not allow: `git push` talks to others by \
+        "policy.toml:3:10: the command 'ls && git push' gets ask, not allow: `git push` uses the network by \
          networked (built-in)",
         "change the example, or the rule that decides",
     );

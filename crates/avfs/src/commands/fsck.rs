@@ -23,7 +23,7 @@ Examples:
   avfs fsck --repair"
 )]
 pub struct FsckArgs {
-    /// Repair whatever can be repaired from another copy
+    /// Repair everything that has an intact copy
     #[arg(long)]
     repair: bool,
 }

@@ -22,7 +22,7 @@ use crate::rule_args::RuleArgs;
   avfs ln -s releases/4 current
   avfs ln data.bin same-data.bin")]
 pub struct LnArgs {
-    /// What the link points to: a file in the vault, or with -s any text
+    /// The target of the link: a file in the vault, or with -s any text
     target: OsString,
 
     /// The path of the link

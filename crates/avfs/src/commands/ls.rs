@@ -22,7 +22,7 @@ use crate::view::View;
   avfs ls -l src
   avfs ls -R --at before-upgrade")]
 pub struct LsArgs {
-    /// What to list [default: the root]
+    /// The file or directory to list [default: the root]
     #[arg(value_name = "PATH", value_parser = path_arg())]
     paths: Vec<PathArg>,
 

@@ -49,7 +49,7 @@ pub struct McpArgs {
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
 
-    /// What commands may reach: none, host (everything), or a list of hosts, as for `avfs exec`
+    /// The network that commands may reach: none, host (everything), or a list of hosts, as for `avfs exec`
     #[arg(long, value_name = "none|host|[+]HOST,…")]
     net: Vec<NetworkChoice>,
 

@@ -19,7 +19,7 @@ pub(super) fn flag_findings(name: &str, arguments: &ParsedArguments<'_>) -> Find
 }
 
 pub(super) fn unknown(name: &str) -> String {
-    format!("nobody knows what `{}` does", shown(name))
+    format!("the effects of `{}` are not known", shown(name))
 }
 
 /// The reason for the default effect of a tool.
@@ -27,9 +27,9 @@ pub(super) fn ordinary(name: &str, class: Class) -> String {
     let does = match class {
         Class::ReadOnly => "changes nothing",
         Class::Mutating => "changes files, or runs code that may",
-        Class::Destructive => "takes away what was there",
-        Class::Networked => "talks to others",
-        Class::HostEscapeRisk => "reaches for the host, or runs what nobody has seen",
+        Class::Destructive => "removes existing data",
+        Class::Networked => "uses the network",
+        Class::HostEscapeRisk => "reaches for the host, or runs code that cannot be examined",
     };
     format!("`{}` {does}", shown(name))
 }

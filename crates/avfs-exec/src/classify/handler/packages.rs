@@ -216,7 +216,7 @@ fn talks(text: &ShellWord) -> Option<(Classes, String)> {
     found.map(|name| {
         (
             Class::Networked.into(),
-            format!("`{}` talks to others", shown(name)),
+            format!("`{}` uses the network", shown(name)),
         )
     })
 }

@@ -24,7 +24,7 @@ Examples:
   avfs token create --scope run
   avfs token create --tenant acme --scope run --scope approve --expires 30d --note 'build server'")]
 pub struct TokenCreateArgs {
-    /// What requests with it may do
+    /// The kinds of requests that it allows
     #[arg(
         long,
         value_name = "read|run|approve|admin",
@@ -41,7 +41,7 @@ pub struct TokenCreateArgs {
     #[arg(long, value_name = "TIME", value_parser = span)]
     expires: Option<Duration>,
 
-    /// What it is for
+    /// Its purpose, for people
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
 }

@@ -95,6 +95,58 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # A session
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use agentvfs::exec::RunSpec;
+//! use agentvfs::exec::sandbox::{classify::Command, launch::InnerProgram};
+//! use agentvfs::session::{IDLE, SessionCommand, SessionRequest};
+//! use agentvfs::{Store, VaultName};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let vault = Store::in_memory().create_vault(&VaultName::new("v")?)?;
+//! let inside = InnerProgram::find(None, std::env::var_os("PATH").as_deref()).ok_or("no first program")?;
+//! let shell = |line: &str| Command::Shell(line.to_owned());
+//! let request = SessionRequest {
+//!     exec: RunSpec::new(shell("")),
+//!     idle: IDLE,
+//! };
+//! let session = vault.hold_session(request, inside, None, Arc::new(|_| ()))?;
+//! session.exec(&SessionCommand::new(shell("greeting=hello")), &mut |_| ())?;
+//! let answer = session.exec(&SessionCommand::new(shell("echo $greeting")), &mut |_| ())?;
+//! assert_eq!(answer.envelope["result"]["stdout"], "hello\n");
+//! session.end()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A mount
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use agentvfs::mount::{MountOptions, UnmountMode, VaultMount};
+//! use agentvfs::{Store, TreePath, VaultName};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let vault = Store::in_memory().create_vault(&VaultName::new("v")?)?;
+//! let directory = tempfile::tempdir()?;
+//! let mount = vault.mount(directory.path(), &MountOptions::default(), Arc::new(|_| ()))?;
+//! std::fs::write(directory.path().join("a"), "by any program")?;
+//! let path = TreePath::parse(b"/a").expect("a good path");
+//! assert_eq!(&vault.reader()?.read(&path)?[..], b"by any program");
+//! if let VaultMount::Here(service) = mount {
+//!     service.unmount(directory.path(), UnmountMode::IfUnused)?;
+//!     service.close()?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The last three need a sandbox or `/dev/fuse`; the same calls are run in `avfs/tests/embedding`.
 
 #![warn(missing_docs, unnameable_types, unreachable_pub)]
 

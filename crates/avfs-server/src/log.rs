@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stands_still_holds_up_nobody_and_learns_what_it_missed() {
+    fn stalled_reader_delays_no_other_and_learns_how_much_it_missed() {
         let (allow, allowed) = channel();
         let (written, read) = channel();
         let log = LogWriter::to(Slow { allowed, written }).unwrap();

@@ -358,7 +358,7 @@ logging:
     }
 
     #[test]
-    fn what_a_file_leaves_out_is_as_without_a_file() {
+    fn omitted_settings_have_the_values_that_they_have_without_a_file() {
         for text in [
             "",
             "server:\n  grpc_addr: \"\"\n",

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn absent_fields_are_written_as_null() {
         let page = ListSandboxesResponse {
             sandboxes: vec![Sandbox {
                 labels: [("a".to_owned(), "b".to_owned())].into(),

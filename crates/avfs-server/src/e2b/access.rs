@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_of_one_sandbox_of_one_tenant_and_one_server_and_for_one_purpose() {
+    fn token_is_bound_to_one_sandbox_tenant_server_and_purpose() {
         use Purpose::{Inside, Traffic};
         let token = token_of(&[1; 32], "acme", "sb1", Inside);
         assert!(token.starts_with("acme.sb1."));

@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_by_its_name() {
+    fn unsupported_fields_are_refused_by_name() {
         let check = |more: Value| {
             let mut body = json!({ "templateID": "base", "allow_internet_access": true, "secure": true });
             body.as_object_mut()

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_form_is_refused() {
+    fn malformed_form_is_refused() {
         for (body, expected) in [
             (&b""[..], BadForm::Cut),
             (b"--ab\r\n", BadForm::Cut),

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_one_connection_goes_no_further() {
+    fn headers_of_one_connection_are_not_forwarded() {
         let mut request = Request::builder()
             .uri("http://evil.example/a?b=1")
             .header("connection", "x-own, keep-alive")

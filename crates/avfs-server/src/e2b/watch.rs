@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_between_two_looks_is_what_happened() {
+    fn difference_between_two_looks_is_what_happened() {
         use FileKind::{Directory, File};
         let before = seen(&[
             ("/changed", File, 1, 0o644),

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_in_an_hour_does_so_whatever_the_clock_was_set_to() {
+    fn expiry_in_an_hour_does_not_depend_on_the_clock() {
         let directory = tempfile::tempdir().unwrap();
         let state = State::open(directory.path()).unwrap();
         let look = |now: Moment, boot: &str| {

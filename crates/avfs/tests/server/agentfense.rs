@@ -50,7 +50,7 @@ fn file(client: &Client<'_>, codebase: &str, path: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_clients_of_agentfense_were_told_survives_a_kill() {
+fn answers_to_agentfense_clients_survive_a_kill() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let client = server.operator();
@@ -172,7 +172,7 @@ fn answer(address: &str, request: &str) -> String {
 }
 
 #[test]
-fn ports_without_a_credential_are_of_one_tenant_and_one_interface() {
+fn ports_without_a_credential_serve_one_tenant_on_one_interface() {
     let house = Sandbox::new();
     let words = [
         "--insecure-agentfense=open",

@@ -103,7 +103,7 @@ fn no_path_leads_out_of_the_files() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_and_the_server_goes_on() {
+fn oversized_request_is_refused_and_the_server_continues() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let key = token(&house, "--scope run");
@@ -155,7 +155,7 @@ fn what_is_too_large_is_refused_and_the_server_goes_on() {
 }
 
 #[test]
-fn a_request_with_two_ends_is_none() {
+fn request_whose_length_is_ambiguous_is_refused() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let key = token(&house, "--scope run");

@@ -43,7 +43,7 @@ fn of_processes_that_have_ended_so_much_is_kept() {
 }
 
 #[test]
-fn of_clients_who_ask_for_the_last_place_one_gets_it() {
+fn last_place_is_given_to_exactly_one_client() {
     let house = Sandbox::new();
     let server = Server::start(&house, &["--max-sandboxes", "3"]);
     let client = server.with(&token(&house, "--scope run"));
@@ -69,7 +69,7 @@ fn of_clients_who_ask_for_the_last_place_one_gets_it() {
 }
 
 #[test]
-fn what_is_kept_of_a_sandbox_has_a_bound() {
+fn metadata_and_environment_of_a_sandbox_have_limits() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let client = server.with(&token(&house, "--scope run"));

@@ -92,7 +92,7 @@ fn a_client_that_goes_away_in_the_middle_of_any_call_leaves_nothing() {
 }
 
 #[test]
-fn clients_that_read_nothing_hold_up_nobody() {
+fn clients_that_read_nothing_delay_no_others() {
     /// More than there are threads for all tenants together.
     const SLOW: usize = 600;
     let house = Sandbox::new();
@@ -143,7 +143,7 @@ fn clients_that_read_nothing_hold_up_nobody() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_stops_nobody() {
+fn unread_log_does_not_block_its_writers() {
     let house = Sandbox::new();
     let (unread, log) = std::io::pipe().unwrap();
     let server = Server::start_logging(&house, &[], &[], log.into());

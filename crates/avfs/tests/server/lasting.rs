@@ -7,7 +7,7 @@ use crate::left_over::mounts;
 use crate::sandbox::Sandbox;
 
 #[test]
-fn what_was_acknowledged_survives_a_kill() {
+fn acknowledged_changes_survive_a_kill() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let key = token(&house, "--scope run");

@@ -85,7 +85,7 @@ fn a_request_that_can_be_read_in_two_ways_brings_in_no_second_one() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_or_cut_off() {
+fn malformed_request_is_refused_or_cut_off() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let key = token(&house, "--scope read");
@@ -131,7 +131,7 @@ fn what_is_no_request_is_refused_or_cut_off() {
 }
 
 #[test]
-fn a_client_that_never_finishes_its_headers_is_cut_off_and_holds_up_nobody() {
+fn client_that_never_finishes_its_headers_is_cut_off_without_delaying_others() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let client = server.with(&token(&house, "--scope read"));

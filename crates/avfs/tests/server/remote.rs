@@ -163,7 +163,7 @@ fn the_server_of_the_own_store_needs_no_name() {
 }
 
 #[test]
-fn what_a_server_cannot_do_is_not_done_here_instead() {
+fn unsupported_remote_command_is_not_executed_locally() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let url = format!("http://{}", server.address);

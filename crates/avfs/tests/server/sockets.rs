@@ -114,7 +114,7 @@ fn a_process_is_heard_and_spoken_to_on_one_connection() {
 }
 
 #[test]
-fn only_who_may_run_commands_is_attached_and_only_by_a_socket() {
+fn attach_needs_permission_to_run_commands_and_a_socket() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let client = server.with(&token(&house, "--scope run"));

@@ -132,7 +132,7 @@ fn value_in(known: &BTreeMap<&'static str, String>, name: &str) -> String {
 }
 
 #[test]
-fn what_another_tenant_has_is_what_nobody_has() {
+fn objects_of_another_tenant_look_as_if_they_did_not_exist() {
     let house = Sandbox::new();
     let server = Server::start(&house, &[]);
     let ours = server.with(&token(&house, "--tenant ours --scope admin"));

@@ -32,6 +32,7 @@ pub(crate) struct SteadyMillis(pub i64);
 impl SteadyMillis {
     pub fn now() -> SteadyMillis {
         let now = rustix::time::clock_gettime(ClockId::Boottime);
+        // It counts the time in which the machine sleeps, and it cannot be set.
         SteadyMillis(now.tv_sec.saturating_mul(1000) + now.tv_nsec / 1_000_000)
     }
 }

@@ -51,6 +51,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut begin = [0; PREFACE.len()];
+    // A client that says nothing holds a connection, of which there are not many.
     let Ok(Ok(count)) = tokio::time::timeout(HEADERS_TIME, read_begin(&mut stream, &mut begin)).await else {
         return;
     };
@@ -89,6 +90,7 @@ where
             _ = connection.as_mut() => {}
             () = ending.cancelled() => {
                 connection.as_mut().graceful_shutdown();
+                // Answers that have begun are finished; no new requests are read.
                 let _ = connection.await;
             }
         }

@@ -56,6 +56,7 @@ impl LogWriter {
     pub fn end(&self) {
         let (told, heard) = sync_channel(1);
         if self.entries.try_send(Entry::End(told)).is_ok() {
+            // A log on a slow disk delays the end of the server by this much, and not forever.
             let _ = heard.recv_timeout(LAST);
         }
     }

@@ -81,11 +81,13 @@ fn kept_key(home: &Path) -> io::Result<[u8; 32]> {
         .write(true)
         .create(true)
         .truncate(true)
+        // Addresses are signed with it: a program that could read it could reach every file.
         .mode(0o600)
         .open(&draft)?;
     file.write_all(&key)?;
     file.sync_all()?;
     std::fs::rename(&draft, &place)?;
+    // After the name is durable: addresses that were given out must not end with a power cut.
     std::fs::File::open(&directory)?.sync_all()?;
     Ok(key)
 }

@@ -52,6 +52,7 @@ async fn step(inside: &Inside, process: &Arc<Process>, at: At, rhythm: Duration)
             let listener = process.listen(0);
             Some((Ok(event("start", json!({ "pid": pid }))), At::Output(listener)))
         }
+        // A process that prints nothing for long looks like a dead connection to proxies on the way.
         At::Output(mut listener) => match tokio::time::timeout(rhythm, listener.next()).await {
             Err(_) => Some((Ok(event("keepalive", json!({}))), At::Output(listener))),
             Ok(Some(Heard::Piece(_, piece))) => Some((Ok(data(process, &piece)), At::Output(listener))),

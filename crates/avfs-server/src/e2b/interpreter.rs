@@ -113,6 +113,7 @@ impl Interpreters {
         let key = (inside.tenant.name.clone(), inside.sandbox.id.clone());
         let mut table = self.lock();
         if !table.contains_key(&key) {
+            // The moment to forget those of sandboxes that are gone: nothing else looks at all of them.
             table.retain(|(tenant, id), _| *tenant != key.0 || inside.tenant.sandbox(id).is_ok());
         }
         let contexts = table.entry(key).or_default();
@@ -423,6 +424,7 @@ async fn create(
     // Started now, so that what is wrong with its directory is told here.
     if let Err(failure) = context.turn(&inside).await {
         interpreters.of(&inside, |contexts| {
+            // A context that failed to start must not be found by its id.
             contexts.retain(|known| !Arc::ptr_eq(known, &context))
         })?;
         return Err(failure);

@@ -43,6 +43,7 @@ pub(super) fn normal(path: &str) -> String {
     for name in path.split('/') {
         match name {
             "" | "." => {}
+            // Above the root there is the root, as for a kernel.
             ".." => drop(names.pop()),
             name => names.push(name),
         }

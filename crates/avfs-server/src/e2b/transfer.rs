@@ -264,6 +264,7 @@ fn refused(unpacked: &mut Unpacked, error: &io::Error) -> ServiceError {
 async fn next(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     loop {
         let silent = |_| Failure::new(StatusCode::REQUEST_TIMEOUT, "the upload does not go on");
+        // For each piece, not for the whole: a large upload may take long, a silent one may not.
         let frame = tokio::time::timeout(SILENCE, body.frame())
             .await
             .map_err(silent)?;

@@ -127,6 +127,7 @@ pub(super) struct ChangedBody {
 
 impl From<&ChangedFile> for ChangedBody {
     fn from(file: &ChangedFile) -> ChangedBody {
+        // The words of the JSON of the command line, so that both say the same.
         let kind = serde_json::to_value(file.kind).ok();
         ChangedBody {
             path: file.path.path.clone(),

@@ -100,7 +100,7 @@ fn a_client_that_trusts_the_authority_is_answered_and_plain_text_is_not() {
 }
 
 #[test]
-fn renewed_certificate_is_loaded_and_a_partly_written_one_is_not() {
+fn a_renewed_certificate_is_taken_up_and_half_of_one_is_not() {
     let house = Sandbox::new();
     let (old, new) = (Authority::new(), Authority::new());
     let places = files(&house, old.certify("localhost"));

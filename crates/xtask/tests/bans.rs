@@ -121,7 +121,7 @@ const RULES: &[CrateRules] = &[
             ("ignored.rs", &[Environment]),
             ("local_work.rs", &[Environment]),
             ("project.rs", &[Environment, WorkingDirectory]),
-            ("run_directory.rs", &[Environment]),
+            ("run_leftovers.rs", &[Environment]),
             ("setup/file.rs", &[Environment]),
         ],
     ),

@@ -1,4 +1,4 @@
-//! `avfs proxy exec`: the older name of `avfs exec`.
+//! `avfs proxy exec`: another name of `avfs exec`.
 
 use super::exec::ExecCommandArgs;
 

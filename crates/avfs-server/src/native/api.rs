@@ -13,6 +13,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::once::{Again, OnceRules, once};
 use crate::auth::{Caller, Scope};
 use crate::problem::{PROBLEM_JSON, Problem, ProblemBody};
 use crate::server::Server;
@@ -47,6 +48,11 @@ pub(super) struct About {
     /// Another type that the answer has if the client accepts it.
     also_gives: Option<&'static str>,
     headers: &'static [(&'static str, &'static str)],
+    again: Again,
+    made: Option<&'static str>,
+    version: Option<&'static str>,
+    /// Repeating the request needs no care: it changes nothing.
+    is_harmless: bool,
 }
 
 impl About {
@@ -61,7 +67,47 @@ impl About {
             others: &[],
             also_gives: None,
             headers: &[],
+            again: Again::Impossible,
+            made: None,
+            version: None,
+            is_harmless: false,
         }
+    }
+
+    /// The request may be carried out again if nobody knows whether it was: it says what is to be, or is about something
+    /// that is never there twice.
+    pub fn again(mut self) -> About {
+        self.again = Again::Possible;
+        self
+    }
+
+    /// The request makes something, which this field of the answer names below its path.
+    pub fn made_as(mut self, field: &'static str) -> About {
+        self.made = Some(field);
+        self
+    }
+
+    /// This field of the answer is the version of a file.
+    pub fn version(mut self, field: &'static str) -> About {
+        self.version = Some(field);
+        self
+    }
+
+    /// The request changes nothing, whatever its method: no key is needed to repeat it.
+    pub fn harmless(mut self) -> About {
+        self.is_harmless = true;
+        self
+    }
+
+    /// How a request by this method is carried out once; nothing, if it may be repeated as it is.
+    fn once(&self, method: &Method) -> Option<OnceRules> {
+        (method != Method::GET && !self.is_harmless).then_some(OnceRules {
+            again: self.again,
+            made: self.made,
+            version: self.version,
+            reads_body: matches!(self.takes, Some(BodyAbout::Json(_))),
+            streams: self.also_gives == Some(EVENTS),
+        })
     }
 
     pub fn takes<T: JsonSchema>(mut self) -> About {
@@ -115,10 +161,10 @@ impl About {
 }
 
 /// The key of a request that is carried out once, however often it is sent.
-pub(super) const KEY_HEADER: &[(&str, &str)] = &[(
+const KEY_HEADER: (&str, &str) = (
     "Idempotency-Key",
     "A text of the client's choice. A request that is repeated with the same key gets the answer of the first.",
-)];
+);
 
 /// Collects routes.
 pub(super) struct Api {
@@ -148,23 +194,30 @@ impl Api {
     {
         let path = format!("{ROOT}{path}");
         self.describe(&method, &path, &about);
-        let scope = about.scope;
-        let guard = from_fn(move |request: Request, next: Next| check_scope(scope, request, next));
+        let (scope, once_rules) = (about.scope, about.once(&method));
         let filter = MethodFilter::try_from(method).expect("the methods of routes are the usual ones");
+        let mut serving = on(filter, handler);
+        if let Some(rules) = once_rules {
+            let once = from_fn(move |request: Request, next: Next| once(rules, request, next));
+            serving = serving.route_layer(once);
+        }
+        // The last layer is the outermost one: a key is of no use without the scope.
+        let guard = from_fn(move |request: Request, next: Next| check_scope(scope, request, next));
         let router = std::mem::take(&mut self.router);
-        self.router = router.route(&path, on(filter, handler).route_layer(guard));
+        self.router = router.route(&path, serving.route_layer(guard));
     }
 
     fn describe(&mut self, method: &Method, path: &str, about: &About) {
-        let operation = self.operation(path, about);
+        let operation = self.operation(method, path, about);
         let of_path = self.paths.entry(path.to_owned()).or_insert_with(|| json!({}));
         of_path[method.as_str().to_lowercase()] = operation;
     }
 
-    fn operation(&mut self, path: &str, about: &About) -> Value {
+    fn operation(&mut self, method: &Method, path: &str, about: &About) -> Value {
         let mut parameters = of_path(path);
         parameters.extend(self.of_query(about));
-        let headers = about.headers.iter().map(|(name, description)| {
+        let key = about.once(method).map(|_| &KEY_HEADER);
+        let headers = about.headers.iter().chain(key).map(|(name, description)| {
             json!({ "name": name, "in": "header", "description": description, "schema": { "type": "string" } })
         });
         parameters.extend(headers);

@@ -2,14 +2,13 @@
 
 use agentvfs::apply::{ApplyOptions, OnConflict, Selection};
 use agentvfs::{ErrorKind, Task};
-use axum::response::Response;
+use axum::Json;
 use http::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::api::{About, Api, KEY_HEADER};
+use super::api::{About, Api};
 use super::input::Input;
-use super::once::{Again, OnceReply, once};
 use super::subject::Subject;
 use crate::auth::Scope;
 use crate::problem::Problem;
@@ -21,10 +20,7 @@ pub(super) fn routes(api: &mut Api) {
         "Write what a task changed into the directory that it was made from: all of it, or nothing",
         Scope::Admin,
     );
-    let about = about
-        .takes::<ApplyArgs>()
-        .gives::<AppliedBody>(200)
-        .headers(KEY_HEADER);
+    let about = about.takes::<ApplyArgs>().gives::<AppliedBody>(200);
     api.route(Method::POST, "/vaults/{vault}/apply", about, apply);
 }
 
@@ -78,21 +74,17 @@ struct AppliedBody {
     conflicts: Vec<String>,
 }
 
-async fn apply(of: Subject, input: Input<ApplyArgs>) -> Result<Response, Problem> {
-    let (caller, asked) = (of.caller.clone(), input.value);
-    let is_of_operator = caller.tenant.name == DEFAULT_TENANT;
-    let applying = async {
-        let applied = of.with_vault(move |vault| {
-            if is_of_operator {
-                return carry_out(vault.clone(), &asked);
-            }
-            // Directories of this machine are of the user who runs the server.
-            let text = "only the tenant of the user who runs the server has tasks";
-            Err(ServiceError::new("missing-scope", ErrorKind::Denied, text))
-        });
-        applied.await
-    };
-    once(&caller, input.key, OnceReply::done(Again::Impossible), applying).await
+async fn apply(of: Subject, Input(asked): Input<ApplyArgs>) -> Result<Json<AppliedBody>, Problem> {
+    let is_of_operator = of.caller.tenant.name == DEFAULT_TENANT;
+    let applied = of.with_vault(move |vault| {
+        if is_of_operator {
+            return carry_out(vault.clone(), &asked);
+        }
+        // Directories of this machine are of the user who runs the server.
+        let text = "only the tenant of the user who runs the server has tasks";
+        Err(ServiceError::new("missing-scope", ErrorKind::Denied, text))
+    });
+    applied.await.map(Json)
 }
 
 fn carry_out(vault: agentvfs::Vault, asked: &ApplyArgs) -> ServiceResult<AppliedBody> {

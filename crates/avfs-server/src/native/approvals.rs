@@ -33,7 +33,7 @@ pub(super) fn routes(api: &mut Api) {
         "Run the command in a fork that is thrown away, without network, and show what it changes",
         Scope::Approve,
     );
-    let about = about.gives::<PreviewBody>(200);
+    let about = about.gives::<PreviewBody>(200).harmless();
     api.route(Method::POST, "/approvals/{approval}/preview", about, preview);
     let about = About::new("answerApproval", "Allow or deny a request", Scope::Approve);
     let about = about.takes::<Answer>().gives::<ApprovalBody>(200);
@@ -156,8 +156,7 @@ async fn get(of: OneApproval) -> Result<Json<ApprovalBody>, Problem> {
     Ok(Json(body_of(&found)))
 }
 
-async fn answer(of: OneApproval, input: Input<Answer>) -> Result<Json<ApprovalBody>, Problem> {
-    let asked = input.value;
+async fn answer(of: OneApproval, Input(asked): Input<Answer>) -> Result<Json<ApprovalBody>, Problem> {
     let answered = on_a_thread(move || {
         let tenant = Arc::clone(&of.caller.tenant);
         let allow = |allowance: Allowance| {

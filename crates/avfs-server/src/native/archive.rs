@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -10,10 +11,9 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::api::{About, Api, KEY_HEADER};
+use super::api::{About, Api};
 use super::files::take_in;
-use super::input::{Keyed, Words};
-use super::once::{Again, OnceReply, once};
+use super::input::Words;
 use super::subject::Subject;
 use crate::auth::Scope;
 use crate::problem::Problem;
@@ -40,8 +40,7 @@ pub(super) fn routes(api: &mut Api, base: &str) {
     let about = about
         .query::<ArchiveWords>()
         .takes_bytes()
-        .gives::<UnpackedBody>(200)
-        .headers(KEY_HEADER);
+        .gives::<UnpackedBody>(200);
     api.route(Method::PUT, &place, about, upload);
 }
 
@@ -95,19 +94,14 @@ async fn download(of: Subject, Words(asked): Words<ArchiveWords>) -> Result<Resp
 async fn upload(
     of: Subject,
     Words(asked): Words<ArchiveWords>,
-    Keyed(key): Keyed,
     body: Body,
-) -> Result<Response, Problem> {
-    let caller = of.caller.clone();
-    let unpacking = async {
-        let upload = take_in(Spool::begin(&of.caller.tenant)?, body).await?;
-        let unpacked = of
-            .with_files(move |files| files.unpack(&asked.path, &upload))
-            .await?;
-        Ok(UnpackedBody {
-            files: unpacked.files,
-            bytes: unpacked.bytes,
-        })
-    };
-    once(&caller, key, OnceReply::done(Again::Impossible), unpacking).await
+) -> Result<Json<UnpackedBody>, Problem> {
+    let upload = take_in(Spool::begin(&of.caller.tenant)?, body).await?;
+    let unpacked = of
+        .with_files(move |files| files.unpack(&asked.path, &upload))
+        .await?;
+    Ok(Json(UnpackedBody {
+        files: unpacked.files,
+        bytes: unpacked.bytes,
+    }))
 }

@@ -9,17 +9,18 @@ use std::time::Duration;
 
 use agentvfs::exec::sandbox::classify::Command;
 use agentvfs::exec::{ChangedFile, FinishedRun};
-use axum::response::Response;
+use axum::Json;
+use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{Method, header};
+use http::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::api::{About, Api, EVENTS, KEY_HEADER};
+use super::api::{About, Api, EVENTS};
 use super::input::{Headers, Input};
-use super::once::{Again, OnceReply, once};
+use super::once::wants_events;
 use super::stream::run_events;
 use super::subject::OneSandbox;
 use crate::auth::Scope;
@@ -38,8 +39,7 @@ pub(super) fn routes(api: &mut Api) {
     let about = about
         .takes::<ExecArgs>()
         .gives::<ExecAnswer>(200)
-        .also_gives(EVENTS)
-        .headers(KEY_HEADER);
+        .also_gives(EVENTS);
     api.route(Method::POST, "/sandboxes/{id}/exec", about, exec);
 }
 
@@ -149,8 +149,7 @@ pub(super) fn timeout(seconds: Option<u64>) -> Result<Option<Duration>, Problem>
     Ok(seconds.map(Duration::from_secs))
 }
 
-async fn exec(of: OneSandbox, headers: Headers, input: Input<ExecArgs>) -> Result<Response, Problem> {
-    let asked = input.value;
+async fn exec(of: OneSandbox, headers: Headers, Input(asked): Input<ExecArgs>) -> Result<Response, Problem> {
     let new = NewProcess {
         command: asked.command.into(),
         cwd: asked.cwd,
@@ -161,27 +160,12 @@ async fn exec(of: OneSandbox, headers: Headers, input: Input<ExecArgs>) -> Resul
         },
         timeout: timeout(asked.timeout_seconds)?,
     };
-    if wants_events(&headers) {
-        if input.key.is_some() {
-            return Err(no_key_for_events());
-        }
+    if wants_events(&headers.0) {
         let (output, end) = of.caller.tenant.follow(&of.sandbox, new).await?;
         return Ok(run_events(output, async move { Ok(answer_of(&*end.await?)) }));
     }
-    let running = async { Ok(answer_of(&*of.caller.tenant.exec(&of.sandbox, new).await?)) };
-    once(&of.caller, input.key, OnceReply::done(Again::Impossible), running).await
-}
-
-/// Whether the client wants output as it comes.
-pub(super) fn wants_events(headers: &Headers) -> bool {
-    headers
-        .text(&header::ACCEPT)
-        .is_some_and(|kinds| kinds.contains(EVENTS))
-}
-
-/// Output that has gone by cannot be given again.
-pub(super) fn no_key_for_events() -> Problem {
-    Problem::bad_request("`Idempotency-Key` is for answers in one piece, and not for events")
+    let finished = of.caller.tenant.exec(&of.sandbox, new).await?;
+    Ok(Json(answer_of(&finished)).into_response())
 }
 
 fn answer_of(finished: &FinishedRun) -> ExecAnswer {

@@ -42,6 +42,7 @@ pub(super) fn routes(api: &mut Api, base: &str) {
     .query::<WriteWords>()
     .takes_bytes()
     .gives::<FileBody>(200)
+    .version("version")
     .headers(&[
         ("If-Match", "Only if the file has this version."),
         ("If-None-Match", "`*`: only if there is no file."),
@@ -77,7 +78,7 @@ pub(super) fn routes(api: &mut Api, base: &str) {
     api.route(
         Method::POST,
         &at("/directory"),
-        about.takes::<PathWords>(),
+        about.takes::<PathWords>().again(),
         make_directory,
     );
     let about = About::new(
@@ -402,14 +403,14 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn make_directory(of: Subject, input: Input<PathWords>) -> Result<StatusCode, Problem> {
-    of.with_files(move |files| files.make_directory(&input.value.path))
+async fn make_directory(of: Subject, Input(asked): Input<PathWords>) -> Result<StatusCode, Problem> {
+    of.with_files(move |files| files.make_directory(&asked.path))
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn move_file(of: Subject, input: Input<MoveWords>) -> Result<StatusCode, Problem> {
-    let MoveWords { from, to } = input.value;
+async fn move_file(of: Subject, Input(asked): Input<MoveWords>) -> Result<StatusCode, Problem> {
+    let MoveWords { from, to } = asked;
     of.with_files(move |files| files.rename(&from, &to)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

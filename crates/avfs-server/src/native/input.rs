@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
@@ -11,15 +12,13 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use serde::de::DeserializeOwned;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::Caller;
 use crate::problem::Problem;
-use crate::state::KeyUse;
 
 /// The longest body that is read into memory.
 pub(super) const JSON_MAX: usize = 16 << 20;
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const KEY_MAX: usize = 255;
 
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
@@ -53,17 +52,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Words<T> {
     }
 }
 
-/// A body of JSON, and the key under which the request is carried out once.
-pub(super) struct Input<T> {
-    pub value: T,
-    pub key: Option<KeyUse>,
-}
+/// A body of JSON.
+pub(super) struct Input<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Input<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Input<T>, Problem> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         // A page cannot send this type without asking first, which is refused.
         let kind = parts
             .headers
@@ -79,63 +75,40 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Input<T> {
             let text = "the body is JSON: `Content-Type: application/json`";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", text));
         }
-        let caller = parts.extensions.get::<Caller>();
-        let tenant = caller.map(|caller| Arc::clone(&caller.tenant));
-        let _place = match &tenant {
-            Some(tenant) => tenant.large_body(length(&parts.headers)).await,
-            None => None,
+        // Its place is given up when it has been read.
+        let (bytes, _place) = match parts.extensions.remove::<LargeBody>() {
+            Some(LargeBody(place)) => (whole(body, JSON_MAX).await?, Some(place)),
+            None => body_bytes(&parts, body).await?,
         };
-        let bytes = whole(body, JSON_MAX).await?;
         // Read alone, a list of values would pass for an object whose names are left out.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
             return Err(Problem::bad_request("the body is an object of JSON"));
         }
         let value = serde_json::from_slice(&bytes);
         let value = value.map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
-        let key = key_of(&parts, &bytes)?;
-        Ok(Input { value, key })
+        Ok(Input(value))
     }
 }
 
-/// The key of a request whose body is no JSON: its words and its path make it the same request, with its length.
-pub(super) struct Keyed(pub Option<KeyUse>);
+/// The place that a long body in memory takes up, once it has one.
+#[derive(Clone)]
+pub(super) struct LargeBody(pub Arc<OwnedSemaphorePermit>);
 
-impl<S: Sync> FromRequestParts<S> for Keyed {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Keyed, Problem> {
-        let length = parts.headers.get(header::CONTENT_LENGTH);
-        let length = Bytes::copy_from_slice(length.map_or(b"", |length| length.as_bytes()));
-        key_of(parts, &length).map(Keyed)
-    }
+/// A whole body, which waits for a place in memory if it is long.
+pub(super) async fn body_bytes(
+    parts: &Parts,
+    body: Body,
+) -> Result<(Bytes, Option<Arc<OwnedSemaphorePermit>>), Problem> {
+    let place = match parts.extensions.get::<Caller>() {
+        Some(caller) => caller.tenant.large_body(length(&parts.headers)).await,
+        None => None,
+    };
+    Ok((whole(body, JSON_MAX).await?, place.map(Arc::new)))
 }
 
 /// How long a body says to be.
 fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-fn key_of(parts: &Parts, body: &Bytes) -> Result<Option<KeyUse>, Problem> {
-    let Some(key) = parts.headers.get(KEY) else {
-        return Ok(None);
-    };
-    let key = key.to_str().ok().filter(|key| (1..=KEY_MAX).contains(&key.len()));
-    let key =
-        key.ok_or_else(|| Problem::bad_request(format!("`Idempotency-Key` has 1 to {KEY_MAX} characters")))?;
-    let caller = parts
-        .extensions
-        .get::<Caller>()
-        .ok_or_else(Problem::unauthenticated)?;
-    let mut hash = blake3::Hasher::new();
-    hash.update(parts.method.as_str().as_bytes()).update(b" ");
-    hash.update(parts.uri.to_string().as_bytes())
-        .update(b"\n")
-        .update(body);
-    Ok(Some(KeyUse {
-        principal: caller.principal.clone(),
-        key: key.to_owned(),
-        fingerprint: *hash.finalize().as_bytes(),
-    }))
 }
 
 /// A whole body of at most so many bytes.
@@ -148,6 +121,13 @@ pub(super) async fn whole(body: Body, most: usize) -> Result<Bytes, Problem> {
         }
         Err(error) => Err(Problem::of_body(&*error)),
     }
+}
+
+/// An answer about something that was made.
+pub(super) type Made<T> = (StatusCode, Json<T>);
+
+pub(super) fn made_body<T>(body: T) -> Made<T> {
+    (StatusCode::CREATED, Json(body))
 }
 
 /// The headers of a request.

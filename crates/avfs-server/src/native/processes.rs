@@ -14,11 +14,10 @@ use http::{HeaderName, Method, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::api::{About, Api, KEY_HEADER};
+use super::api::{About, Api};
 use super::exec::{CommandWords, timeout};
-use super::input::{Headers, Input, JSON_MAX, Millis, Words, part_of_path, whole};
+use super::input::{Headers, Input, JSON_MAX, Made, Millis, Words, made_body, part_of_path, whole};
 use super::listing::PageWords;
-use super::once::{Again, OnceReply, once};
 use super::stream::events;
 use super::subject::OneSandbox;
 use crate::auth::Scope;
@@ -36,10 +35,7 @@ pub(super) fn routes(api: &mut Api) {
     api.route(
         Method::POST,
         "/sandboxes/{id}/processes",
-        about
-            .takes::<StartArgs>()
-            .gives::<ProcessBody>(201)
-            .headers(KEY_HEADER),
+        about.takes::<StartArgs>().gives::<ProcessBody>(201).made_as("id"),
         start,
     );
     let about = About::new(
@@ -63,7 +59,7 @@ pub(super) fn routes(api: &mut Api) {
         "Kill a process and what it has started",
         Scope::Run,
     );
-    api.route(Method::DELETE, ONE, about, kill);
+    api.route(Method::DELETE, ONE, about.again(), kill);
     let about = About::new(
         "followProcess",
         "Hear what a process writes, and how it ends",
@@ -188,8 +184,7 @@ fn body_of(process: &Process) -> ProcessBody {
     }
 }
 
-async fn start(of: OneSandbox, input: Input<StartArgs>) -> Result<Response, Problem> {
-    let asked = input.value;
+async fn start(of: OneSandbox, Input(asked): Input<StartArgs>) -> Result<Made<ProcessBody>, Problem> {
     let new = NewProcess {
         command: asked.command.into(),
         cwd: asked.cwd,
@@ -201,30 +196,22 @@ async fn start(of: OneSandbox, input: Input<StartArgs>) -> Result<Response, Prob
         },
         timeout: timeout(asked.timeout_seconds)?,
     };
-    let reply = OnceReply::made_at(
-        Again::Impossible,
-        format!("/sandboxes/{}/processes", of.sandbox.id),
-        "id",
-    );
-    let starting = async {
-        match of.caller.tenant.start(&of.sandbox, new).await? {
-            Started::Running(process) => Ok(body_of(&process)),
-            Started::Over(finished) => {
-                let is_missing = finished
-                    .outcome
-                    .process
-                    .as_ref()
-                    .is_some_and(|process| process.status() == 127);
-                let text = if is_missing {
-                    "there is no such program"
-                } else {
-                    "it is not executable"
-                };
-                Err(Problem::new(StatusCode::CONFLICT, "not-started", text))
-            }
+    match of.caller.tenant.start(&of.sandbox, new).await? {
+        Started::Running(process) => Ok(made_body(body_of(&process))),
+        Started::Over(finished) => {
+            let is_missing = finished
+                .outcome
+                .process
+                .as_ref()
+                .is_some_and(|process| process.status() == 127);
+            let text = if is_missing {
+                "there is no such program"
+            } else {
+                "it is not executable"
+            };
+            Err(Problem::new(StatusCode::CONFLICT, "not-started", text))
         }
-    };
-    once(&of.caller, input.key, reply, starting).await
+    }
 }
 
 /// The process that a path names.
@@ -282,15 +269,15 @@ async fn stdin(of: OneProcess, Words(asked): Words<StdinWords>, body: Body) -> R
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn signal(of: OneProcess, input: Input<SignalArgs>) -> Result<StatusCode, Problem> {
-    if of.process.signal(input.value.signal)? {
+async fn signal(of: OneProcess, Input(asked): Input<SignalArgs>) -> Result<StatusCode, Problem> {
+    if of.process.signal(asked.signal)? {
         return Ok(StatusCode::NO_CONTENT);
     }
     let text = "the process has ended";
     Err(Problem::new(StatusCode::CONFLICT, "process-ended", text))
 }
 
-async fn resize(of: OneProcess, input: Input<TerminalArgs>) -> Result<StatusCode, Problem> {
-    of.process.resize(input.value.rows, input.value.columns)?;
+async fn resize(of: OneProcess, Input(asked): Input<TerminalArgs>) -> Result<StatusCode, Problem> {
+    of.process.resize(asked.rows, asked.columns)?;
     Ok(StatusCode::NO_CONTENT)
 }

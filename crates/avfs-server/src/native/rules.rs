@@ -99,8 +99,8 @@ async fn get(of: Subject) -> Result<Json<RulesBody>, Problem> {
     Ok(Json(body_of(rules.as_deref())))
 }
 
-async fn set(of: Subject, input: Input<SetRules>) -> Result<Json<RulesBody>, Problem> {
-    let SetRules { preset, rules } = input.value;
+async fn set(of: Subject, Input(asked): Input<SetRules>) -> Result<Json<RulesBody>, Problem> {
+    let SetRules { preset, rules } = asked;
     let stored = of.with_vault(move |vault| {
         let rules = rule_list(preset.as_deref(), rules.as_deref())?;
         vault.store_rules(rules.as_deref())?;

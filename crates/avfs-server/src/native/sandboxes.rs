@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::response::Response;
 use http::{Method, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::api::{About, Api, KEY_HEADER};
-use super::input::{Input, Millis, Words};
-use super::once::{Again, OnceReply, once};
+use super::api::{About, Api};
+use super::input::{Input, Made, Millis, Words, made_body};
+use super::once::OnceKey;
 use super::subject::OneSandbox;
 use crate::auth::{Caller, Scope};
 use crate::problem::Problem;
@@ -24,7 +23,8 @@ pub(super) fn routes(api: &mut Api) {
     let about = about
         .takes::<CreateSandbox>()
         .gives::<SandboxBody>(201)
-        .headers(KEY_HEADER);
+        .made_as("id")
+        .again();
     api.route(Method::POST, "/sandboxes", about, create);
     let about = About::new(
         "listSandboxes",
@@ -40,13 +40,13 @@ pub(super) fn routes(api: &mut Api) {
     let about = About::new("getSandbox", "Show a sandbox", Scope::Read).gives::<SandboxBody>(200);
     api.route(Method::GET, "/sandboxes/{id}", about, get);
     let about = About::new("deleteSandbox", "End a sandbox and delete its files", Scope::Run);
-    api.route(Method::DELETE, "/sandboxes/{id}", about, delete);
+    api.route(Method::DELETE, "/sandboxes/{id}", about.again(), delete);
     let about = About::new(
         "openSandbox",
         "Prepare a sandbox, so that the next command in it starts at once",
         Scope::Run,
     );
-    let about = about.gives::<SandboxBody>(200);
+    let about = about.gives::<SandboxBody>(200).again();
     api.route(Method::POST, "/sandboxes/{id}/open", about, open);
     let about = About::new(
         "closeSandbox",
@@ -66,10 +66,7 @@ pub(super) fn routes(api: &mut Api) {
         "Make copies of a sandbox with its present files",
         Scope::Run,
     );
-    let about = about
-        .takes::<ForkSandbox>()
-        .gives::<SandboxList>(201)
-        .headers(KEY_HEADER);
+    let about = about.takes::<ForkSandbox>().gives::<SandboxList>(201);
     api.route(Method::POST, "/sandboxes/{id}/forks", about, fork);
 }
 
@@ -204,8 +201,11 @@ async fn one_body(sandbox: std::sync::Arc<Sandbox>) -> Result<SandboxBody, Probl
     Ok(on_a_thread(move || body_of(&sandbox)).await?)
 }
 
-async fn create(caller: Caller, input: Input<CreateSandbox>) -> Result<Response, Problem> {
-    let asked = input.value;
+async fn create(
+    caller: Caller,
+    OnceKey(used): OnceKey,
+    Input(asked): Input<CreateSandbox>,
+) -> Result<Made<SandboxBody>, Problem> {
     let source = match (asked.vault, asked.revision) {
         (Some(name), revision) => SandboxSource::Vault { name, revision },
         (None, Some(_)) => return Err(Problem::bad_request("`revision` needs `vault`")),
@@ -230,17 +230,10 @@ async fn create(caller: Caller, input: Input<CreateSandbox>) -> Result<Response,
         },
         expires_seconds: asked.expires_seconds,
         id: None,
-        key: input
-            .key
-            .as_ref()
-            .map(|used| format!("{} {}", used.principal, used.key)),
+        key: used.map(|used| format!("{} {}", used.principal, used.key)),
     };
-    let making = async {
-        let sandbox = caller.tenant.create_sandbox(new).await?;
-        one_body(sandbox).await
-    };
-    let reply = OnceReply::made_at(Again::Possible, "/sandboxes".to_owned(), "id");
-    once(&caller, input.key, reply, making).await
+    let sandbox = caller.tenant.create_sandbox(new).await?;
+    Ok(made_body(one_body(sandbox).await?))
 }
 
 async fn list(caller: Caller, Words(asked): Words<ListSandboxes>) -> Result<Json<SandboxList>, Problem> {
@@ -278,26 +271,23 @@ async fn close(of: OneSandbox) -> Result<StatusCode, Problem> {
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn expire(of: OneSandbox, input: Input<Expiry>) -> Result<Json<SandboxBody>, Problem> {
+async fn expire(of: OneSandbox, Input(asked): Input<Expiry>) -> Result<Json<SandboxBody>, Problem> {
     of.caller
         .tenant
-        .expire_sandbox(&of.sandbox, input.value.seconds)
+        .expire_sandbox(&of.sandbox, asked.seconds)
         .await?;
     one_body(of.sandbox).await.map(Json)
 }
 
-async fn fork(of: OneSandbox, input: Input<ForkSandbox>) -> Result<Response, Problem> {
-    let (caller, asked) = (of.caller, input.value);
-    let forking = async {
-        let principal = caller.principal.clone();
-        let forks = caller
-            .tenant
-            .fork_sandbox(&of.sandbox, asked.count, asked.expires_seconds, principal)
-            .await?;
-        Ok(SandboxList {
-            sandboxes: bodies(forks).await?,
-            next: None,
-        })
-    };
-    once(&caller, input.key, OnceReply::made(Again::Impossible), forking).await
+async fn fork(of: OneSandbox, Input(asked): Input<ForkSandbox>) -> Result<Made<SandboxList>, Problem> {
+    let principal = of.caller.principal.clone();
+    let forks = of
+        .caller
+        .tenant
+        .fork_sandbox(&of.sandbox, asked.count, asked.expires_seconds, principal)
+        .await?;
+    Ok(made_body(SandboxList {
+        sandboxes: bodies(forks).await?,
+        next: None,
+    }))
 }

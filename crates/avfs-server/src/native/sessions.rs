@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::FromRequestParts;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::api::{About, Api, EVENTS, KEY_HEADER};
-use super::exec::{CommandWords, ExecAnswer, answer_of_envelope, no_key_for_events, timeout, wants_events};
-use super::input::{Headers, Input, Millis, Words, part_of_path};
+use super::api::{About, Api, EVENTS};
+use super::exec::{CommandWords, ExecAnswer, answer_of_envelope, timeout};
+use super::input::{Headers, Input, Made, Millis, Words, made_body, part_of_path};
 use super::listing::PageWords;
-use super::once::{Again, OnceReply, once};
+use super::once::wants_events;
 use super::stream::run_events;
 use super::subject::OneSandbox;
 use crate::auth::Scope;
@@ -33,7 +33,7 @@ pub(super) fn routes(api: &mut Api) {
     let about = about
         .takes::<StartSession>()
         .gives::<SessionBody>(201)
-        .headers(KEY_HEADER);
+        .made_as("id");
     api.route(Method::POST, ALL, about, start);
     let about = About::new(
         "listSessions",
@@ -49,7 +49,7 @@ pub(super) fn routes(api: &mut Api) {
     let about = About::new("getSession", "Show a session", Scope::Read).gives::<SessionBody>(200);
     api.route(Method::GET, ONE, about, get);
     let about = About::new("endSession", "End a session and everything in it", Scope::Run);
-    api.route(Method::DELETE, ONE, about, end);
+    api.route(Method::DELETE, ONE, about.again(), end);
     let about = About::new(
         "execInSession",
         "Run a command in a session to its end; with `Accept: text/event-stream`, its output comes as events",
@@ -58,8 +58,7 @@ pub(super) fn routes(api: &mut Api) {
     let about = about
         .takes::<SessionExecArgs>()
         .gives::<ExecAnswer>(200)
-        .also_gives(EVENTS)
-        .headers(KEY_HEADER);
+        .also_gives(EVENTS);
     api.route(Method::POST, &format!("{ONE}/exec"), about, exec);
 }
 
@@ -125,15 +124,10 @@ impl<S: Sync> FromRequestParts<S> for OneSession {
     }
 }
 
-async fn start(of: OneSandbox, input: Input<StartSession>) -> Result<Response, Problem> {
-    let place = format!("/sandboxes/{}/sessions", of.sandbox.id);
-    let starting = async {
-        let tenant = &of.caller.tenant;
-        let session = tenant.start_session(&of.sandbox, input.value.env).await?;
-        Ok(body_of(&of.sandbox.id, &session))
-    };
-    let reply = OnceReply::made_at(Again::Impossible, place, "id");
-    once(&of.caller, input.key, reply, starting).await
+async fn start(of: OneSandbox, Input(asked): Input<StartSession>) -> Result<Made<SessionBody>, Problem> {
+    let tenant = &of.caller.tenant;
+    let session = tenant.start_session(&of.sandbox, asked.env).await?;
+    Ok(made_body(body_of(&of.sandbox.id, &session)))
 }
 
 async fn list(of: OneSandbox, Words(page): Words<PageWords>) -> Json<SessionList> {
@@ -156,8 +150,11 @@ async fn end(of: OneSession) -> Result<StatusCode, Problem> {
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn exec(of: OneSession, headers: Headers, input: Input<SessionExecArgs>) -> Result<Response, Problem> {
-    let asked = input.value;
+async fn exec(
+    of: OneSession,
+    headers: Headers,
+    Input(asked): Input<SessionExecArgs>,
+) -> Result<Response, Problem> {
     let new = NewSessionCommand {
         command: asked.command.into(),
         stdin: asked.stdin.map(String::into_bytes),
@@ -165,19 +162,13 @@ async fn exec(of: OneSession, headers: Headers, input: Input<SessionExecArgs>) -
     };
     let OneSession { session, of } = of;
     let tenant = Arc::clone(&of.caller.tenant);
-    if wants_events(&headers) {
-        if input.key.is_some() {
-            return Err(no_key_for_events());
-        }
+    if wants_events(&headers.0) {
         let (output, end) = tenant.session_exec(&of.sandbox, &session, new).await?;
         return Ok(run_events(
             output,
             async move { Ok(answer_of_envelope(&end.await?)) },
         ));
     }
-    let running = async {
-        let (_, end) = tenant.session_exec(&of.sandbox, &session, new).await?;
-        Ok(answer_of_envelope(&end.await?))
-    };
-    once(&of.caller, input.key, OnceReply::done(Again::Impossible), running).await
+    let (_, end) = tenant.session_exec(&of.sandbox, &session, new).await?;
+    Ok(Json(answer_of_envelope(&end.await?)).into_response())
 }

@@ -7,7 +7,6 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 
 use super::input::part_of_path;
-use super::once::in_path;
 use crate::auth::{Caller, Scope};
 use crate::problem::Problem;
 use crate::service::{Files, Sandbox, ServiceResult, on_a_thread};
@@ -57,14 +56,6 @@ impl<S: Sync> FromRequestParts<S> for Subject {
 }
 
 impl Subject {
-    /// Its path below the root of the interface.
-    pub fn path(&self) -> String {
-        match &self.named {
-            Named::Sandbox(sandbox) => format!("/sandboxes/{}", sandbox.id),
-            Named::Vault(name) => format!("/vaults/{}", in_path(name)),
-        }
-    }
-
     /// Works on the vault, on a thread that may wait.
     pub async fn with_vault<T: Send + 'static>(
         self,

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use agentvfs::{ConflictPolicy, MergeOptions, VaultLimits, VaultName};
 use axum::Json;
-use axum::response::Response;
 use http::{Method, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::api::{About, Api, KEY_HEADER};
-use super::input::{Input, Millis, Words};
+use super::api::{About, Api};
+use super::input::{Input, Made, Millis, Words, made_body};
 use super::listing::PageWords;
-use super::once::{Again, OnceReply, once};
 use super::subject::Subject;
 use super::versions::millis;
 use crate::auth::{Caller, Scope};
@@ -30,7 +28,7 @@ pub(super) fn routes(api: &mut Api) {
     let about = about
         .takes::<CreateVault>()
         .gives::<VaultBody>(201)
-        .headers(KEY_HEADER);
+        .made_as("name");
     api.route(Method::POST, "/vaults", about, create);
     let about = About::new("listVaults", "List vaults by name", Scope::Read);
     api.route(
@@ -44,10 +42,7 @@ pub(super) fn routes(api: &mut Api) {
     let about = About::new("deleteVault", "Delete a vault with its history", Scope::Admin);
     api.route(Method::DELETE, "/vaults/{vault}", about, delete);
     let about = About::new("forkVault", "Make vaults with the files of this one", Scope::Run);
-    let about = about
-        .takes::<ForkVault>()
-        .gives::<VaultList>(201)
-        .headers(KEY_HEADER);
+    let about = about.takes::<ForkVault>().gives::<VaultList>(201);
     api.route(Method::POST, "/vaults/{vault}/forks", about, fork);
     let about = About::new(
         "listVaultForks",
@@ -168,22 +163,20 @@ impl From<agentvfs::VaultInfo> for VaultBody {
     }
 }
 
-async fn create(caller: Caller, input: Input<CreateVault>) -> Result<Response, Problem> {
-    let tenant = Arc::clone(&caller.tenant);
-    let asked = input.value;
-    let making = async {
-        let made = on_a_thread(move || {
-            let limits = VaultLimits {
-                bytes: asked.max_bytes,
-                files: asked.max_files,
-            };
-            let name = VaultName::new(&asked.name)?;
-            Ok(tenant.store().create_limited_vault(&name, limits)?.info()?)
-        });
-        Ok(VaultBody::from(made.await?))
-    };
-    let reply = OnceReply::made_at(Again::Impossible, "/vaults".to_owned(), "name");
-    once(&caller, input.key, reply, making).await
+async fn create(caller: Caller, Input(asked): Input<CreateVault>) -> Result<Made<VaultBody>, Problem> {
+    let made = on_a_thread(move || {
+        let limits = VaultLimits {
+            bytes: asked.max_bytes,
+            files: asked.max_files,
+        };
+        let name = VaultName::new(&asked.name)?;
+        Ok(caller
+            .tenant
+            .store()
+            .create_limited_vault(&name, limits)?
+            .info()?)
+    });
+    Ok(made_body(made.await?.into()))
 }
 
 async fn list(caller: Caller, Words(asked): Words<ListVaults>) -> Result<Json<VaultList>, Problem> {
@@ -213,28 +206,24 @@ async fn get(of: Subject) -> Result<Json<VaultBody>, Problem> {
     Ok(Json(info.into()))
 }
 
-async fn fork(of: Subject, input: Input<ForkVault>) -> Result<Response, Problem> {
-    let (caller, asked) = (of.caller.clone(), input.value);
+async fn fork(of: Subject, Input(asked): Input<ForkVault>) -> Result<Made<VaultList>, Problem> {
     if !(1..=FORKS_MAX).contains(&asked.names.len()) {
         return Err(Problem::bad_request(format!(
             "`names` has 1 to {FORKS_MAX} names"
         )));
     }
-    let forking = async {
-        let made = of.with_vault(move |vault| {
-            let names = asked.names.iter().map(|name| VaultName::new(name));
-            let names = names.collect::<agentvfs::Result<Vec<VaultName>>>()?;
-            let at = vault.alone().revision(asked.revision.as_deref().unwrap_or("@"))?;
-            let forks = vault.fork_at(&at, &names)?;
-            let bodies = forks.iter().map(|fork| Ok(VaultBody::from(fork.info()?)));
-            bodies.collect::<crate::service::ServiceResult<Vec<VaultBody>>>()
-        });
-        Ok(VaultList {
-            vaults: made.await?,
-            next: None,
-        })
-    };
-    once(&caller, input.key, OnceReply::made(Again::Impossible), forking).await
+    let made = of.with_vault(move |vault| {
+        let names = asked.names.iter().map(|name| VaultName::new(name));
+        let names = names.collect::<agentvfs::Result<Vec<VaultName>>>()?;
+        let at = vault.alone().revision(asked.revision.as_deref().unwrap_or("@"))?;
+        let forks = vault.fork_at(&at, &names)?;
+        let bodies = forks.iter().map(|fork| Ok(VaultBody::from(fork.info()?)));
+        bodies.collect::<crate::service::ServiceResult<Vec<VaultBody>>>()
+    });
+    Ok(made_body(VaultList {
+        vaults: made.await?,
+        next: None,
+    }))
 }
 
 async fn forks(of: Subject, Words(page): Words<PageWords>) -> Result<Json<VaultList>, Problem> {
@@ -254,8 +243,7 @@ async fn delete(of: Subject) -> Result<StatusCode, Problem> {
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn merge(of: Subject, input: Input<MergeArgs>) -> Result<Json<MergeBody>, Problem> {
-    let asked = input.value;
+async fn merge(of: Subject, Input(asked): Input<MergeArgs>) -> Result<Json<MergeBody>, Problem> {
     let tenant = Arc::clone(&of.caller.tenant);
     let merged = of.with_vault(move |vault| {
         let named = asked.from.iter().map(|name| match tenant.sandbox(name) {

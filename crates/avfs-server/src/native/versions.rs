@@ -11,11 +11,10 @@ use http::{Method, StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::api::{About, Api, KEY_HEADER};
+use super::api::{About, Api};
 use super::exec::ChangedBody;
-use super::input::{Input, Millis, Words, part_of_path};
+use super::input::{Input, Made, Millis, Words, made_body, part_of_path};
 use super::listing::PageWords;
-use super::once::{Again, OnceReply, once};
 use super::subject::Subject;
 use crate::auth::Scope;
 use crate::problem::Problem;
@@ -37,7 +36,7 @@ pub(super) fn routes(api: &mut Api, base: &str) {
     let about = about
         .takes::<SaveCheckpoint>()
         .gives::<CheckpointBody>(201)
-        .headers(KEY_HEADER);
+        .made_as("name");
     api.route(Method::POST, &at("/checkpoints"), about, save);
     let about = About::new("deleteCheckpoint", "Delete a checkpoint", Scope::Run);
     api.route(Method::DELETE, &at("/checkpoints/{checkpoint}"), about, delete);
@@ -165,17 +164,12 @@ async fn list(of: Subject, Words(page): Words<PageWords>) -> Result<Json<Checkpo
     Ok(Json(CheckpointList { checkpoints, next }))
 }
 
-async fn save(of: Subject, input: Input<SaveCheckpoint>) -> Result<Response, Problem> {
-    let (caller, asked) = (of.caller.clone(), input.value);
-    let reply = OnceReply::made_at(Again::Impossible, format!("{}/checkpoints", of.path()), "name");
-    let saving = async {
-        let saved = of.with_vault(move |vault| {
-            let name = CheckpointName::new(&asked.name)?;
-            Ok(vault.save_checkpoint(&name, asked.message.as_deref())?)
-        });
-        Ok(CheckpointBody::from(saved.await?))
-    };
-    once(&caller, input.key, reply, saving).await
+async fn save(of: Subject, Input(asked): Input<SaveCheckpoint>) -> Result<Made<CheckpointBody>, Problem> {
+    let saved = of.with_vault(move |vault| {
+        let name = CheckpointName::new(&asked.name)?;
+        Ok(vault.save_checkpoint(&name, asked.message.as_deref())?)
+    });
+    Ok(made_body(saved.await?.into()))
 }
 
 /// The name of a checkpoint in a path.
@@ -195,9 +189,9 @@ async fn delete(of: Subject, NamedCheckpoint(name): NamedCheckpoint) -> Result<S
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn restore(of: Subject, input: Input<RestoreArgs>) -> Result<Json<RestoredBody>, Problem> {
+async fn restore(of: Subject, Input(asked): Input<RestoreArgs>) -> Result<Json<RestoredBody>, Problem> {
     let restored = of.with_vault(move |vault| {
-        let text = &input.value.revision;
+        let text = &asked.revision;
         Ok(vault.restore(&vault.alone().revision(text)?, text)?)
     });
     Ok(Json(RestoredBody {

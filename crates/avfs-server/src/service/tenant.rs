@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentvfs::mount::Report;
 use agentvfs::{ErrorKind, Store};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::codebases::FileCounts;
 use super::disk::DiskUse;
@@ -44,7 +44,7 @@ pub struct Tenant {
     queue: Queue,
     share: Share,
     /// Places for bodies that are long.
-    bodies: Semaphore,
+    bodies: Arc<Semaphore>,
     ended: EndedProcesses,
     spare: Spare,
     counters: TenantCounters,
@@ -101,7 +101,7 @@ impl Tenant {
             options: options.clone(),
             queue: Queue::new(options.limits.running, options.limits.waiting),
             share: Share::default(),
-            bodies: Semaphore::new(LARGE_BODIES),
+            bodies: Arc::new(Semaphore::new(LARGE_BODIES)),
             ended: EndedProcesses::default(),
             spare: Spare::in_directory(&home),
             counters: TenantCounters::default(),
@@ -144,12 +144,12 @@ impl Tenant {
     }
 
     /// Waits until another long body may be taken into memory. Nothing has to be kept for one that is short.
-    pub(crate) async fn large_body(&self, length: Option<u64>) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn large_body(&self, length: Option<u64>) -> Option<OwnedSemaphorePermit> {
         if length.is_some_and(|length| length <= SHORT_BODY) {
             return None;
         }
         // Nobody closes it.
-        self.bodies.acquire().await.ok()
+        Arc::clone(&self.bodies).acquire_owned().await.ok()
     }
 
     pub(super) fn spare(&self) -> &Spare {

@@ -23,6 +23,7 @@ mod left_over;
 mod limits;
 mod raw;
 mod remote;
+mod repetition;
 mod routes;
 mod sessions;
 mod sockets;

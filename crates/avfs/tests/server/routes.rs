@@ -97,16 +97,29 @@ impl Route {
         }
     }
 
+    /// The names of the headers that its description has.
+    pub fn headers(&self) -> Vec<String> {
+        let parameters = self.operation["parameters"].as_array().unwrap().iter();
+        let headers = parameters.filter(|about| about["in"] == "header");
+        headers
+            .map(|about| about["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
     /// Asks for a path in the way of this route.
     pub fn ask(&self, client: &Client<'_>, path: &str) -> Answer {
-        let body = self.body();
+        self.ask_with(client, path, &self.body())
+    }
+
+    /// The same with another body.
+    pub fn ask_with(&self, client: &Client<'_>, path: &str, body: &[u8]) -> Answer {
         let head = format!(
             "{} {path} HTTP/1.1\r\nContent-Length: {}\r\nContent-Type: application/json\r\n{}",
             self.method,
             body.len(),
             client.all_headers()
         );
-        client.raw(&head, &body)
+        client.raw(&head, body)
     }
 }
 

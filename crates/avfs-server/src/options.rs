@@ -21,6 +21,8 @@ pub struct ServerOptions {
     pub store: StoreOptions,
     /// The first program in a sandbox.
     pub inside: InnerProgram,
+    /// The container runtime that builds sandboxes with `oci`: its name or its path. Nothing: the first that is installed.
+    pub container_runtime: Option<String>,
     /// The environment of the caller, of which sandboxes have only what says how to talk to people.
     pub caller_env: Vec<(OsString, OsString)>,
     /// What each tenant may use.

@@ -87,9 +87,9 @@ async fn run(
     let accepting_all = async {
         tokio::select! {
             () = connections.accept_local(&local) => {}
-            () = connections.accept_remote(remote.as_ref()) => {}
-            () = connections.accept_open(grpc.as_ref(), &open_router) => {}
-            () = connections.accept_open(rest.as_ref(), &open_router) => {}
+            () = connections.accept_tcp(remote.as_ref(), Peer::Remote, &connections.router) => {}
+            () = connections.accept_tcp(grpc.as_ref(), Peer::Open, &open_router) => {}
+            () = connections.accept_tcp(rest.as_ref(), Peer::Open, &open_router) => {}
             () = accepting.cancelled() => {}
         }
     };
@@ -153,8 +153,9 @@ impl Connections {
         }
     }
 
-    /// Clients at a port where no credential is needed, which are answered nothing but what AgentFense's clients ask.
-    async fn accept_open(&self, listener: Option<&TcpListener>, router: &Router) {
+    /// Clients at an address. At one where no credential is needed, they are answered nothing but what AgentFense's clients
+    /// ask.
+    async fn accept_tcp(&self, listener: Option<&TcpListener>, peer: Peer, router: &Router) {
         let Some(listener) = listener else {
             return std::future::pending().await;
         };
@@ -167,36 +168,15 @@ impl Connections {
                 continue;
             };
             prepare(&stream);
-            let serving = connection::serve(stream, Peer::Open, router.clone(), self.ending.clone());
-            self.tracker.spawn(async move {
-                serving.await;
-                drop(room);
-            });
-        }
-    }
-
-    async fn accept_remote(&self, listener: Option<&TcpListener>) {
-        let Some(listener) = listener else {
-            return std::future::pending().await;
-        };
-        loop {
-            let Ok(room) = Arc::clone(&self.remote).acquire_owned().await else {
-                return;
-            };
-            let Ok((stream, _)) = listener.accept().await else {
-                pause().await;
-                continue;
-            };
-            prepare(&stream);
-            let (router, ending) = (self.router.clone(), self.ending.clone());
+            let (router, ending) = (router.clone(), self.ending.clone());
             let (tls, log) = (self.tls.clone(), self.log.clone());
             self.tracker.spawn(async move {
                 match tls {
-                    None => connection::serve(stream, Peer::Remote, router, ending).await,
+                    None => connection::serve(stream, peer, router, ending).await,
                     // A client that cannot agree with us on how to encrypt has been told so.
                     Some(tls) => {
                         if let Ok(stream) = tls.accept(stream, &log).await {
-                            connection::serve(stream, Peer::Remote, router, ending).await;
+                            connection::serve(stream, peer, router, ending).await;
                         }
                     }
                 }

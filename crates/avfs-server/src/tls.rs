@@ -153,7 +153,8 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
         .with_no_client_auth()
         .with_single_cert(chain, secret)
         .map_err(of_pair)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // Clients of gRPC speak HTTP/2 only, and ask for it here.
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 

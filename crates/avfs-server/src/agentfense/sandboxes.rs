@@ -33,6 +33,8 @@ use crate::service::{
 
 /// Sandboxes of this interface have ids that begin like this.
 const ID: &str = "sb_";
+/// What builds the sandboxes that AgentFense has Docker build.
+const CONTAINER: &str = "oci";
 /// The shell of a session whose client names none.
 const SHELL: &str = "/bin/bash";
 
@@ -103,14 +105,19 @@ impl Sandboxes {
     /// What a sandbox is asked to be.
     fn spec(&self, caller: &Caller, asked: &CreateSandboxRequest) -> Result<SandboxSpec, Status> {
         let limits = asked.resources.unwrap_or_default();
-        let image = match (given(&asked.image), asked.runtime()) {
-            (Some(image), _) => Some(image),
-            (None, runtime) if runtime == RuntimeType::Docker || self.options().always_on_image => {
+        let is_container = match asked.runtime() {
+            RuntimeType::Docker => true,
+            RuntimeType::Unspecified => self.options().always_on_image,
+            RuntimeType::Bwrap => false,
+        };
+        let image = match given(&asked.image) {
+            Some(image) => Some(image),
+            None if is_container || self.options().always_on_image => {
                 let image = self.options().image.clone();
                 let text = "image is required for the docker runtime";
                 Some(image.ok_or_else(|| Status::invalid_argument(text))?)
             }
-            (None, _) => None,
+            None => None,
         };
         Ok(SandboxSpec {
             network: self.options().network.clone(),
@@ -123,6 +130,7 @@ impl Sandboxes {
             unattended: true,
             gives_back: Some(self.options().gives_back),
             image,
+            isolation: is_container.then(|| CONTAINER.to_owned()),
             ..SandboxSpec::default()
         })
     }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use agentvfs::exec::sandbox::Docker;
 use agentvfs::exec::sandbox::classify::Command;
+use agentvfs::exec::sandbox::launch::ContainerRuntime;
 use agentvfs::exec::sandbox::network::{NetworkChoice, PortConnection, PortPublication};
 use agentvfs::exec::sandbox::plan::WORKSPACE;
 use agentvfs::exec::sandbox::policy::{Policy, PolicyAction};
@@ -25,6 +27,7 @@ use super::process::Process;
 use super::session::Session;
 use super::tenant::Tenant;
 use crate::clock::{Moment, SteadyMillis};
+use crate::options::ServerOptions;
 
 /// What is asked about by the built-in policy for its words alone, and not for what it is given.
 const UNATTENDED: &str = "[classes]\nnetworked = \"allow\"\nhost_escape_risk = \"allow\"\n";
@@ -391,6 +394,7 @@ impl Sandbox {
             read_only: self.spec.read_only,
             own_path: self.spec.also_at.clone(),
             image: self.spec.image.clone(),
+            container_runtime: tenant.options().container_runtime.clone(),
             policy: self.policy()?,
             rules: self.vault.rules_for_programs()?,
             principal: Some(self.spec.principal.clone()),
@@ -532,6 +536,26 @@ pub(super) fn isolation(spec: &SandboxSpec) -> ServiceResult<IsolationChoice> {
             "`isolation` is `bubblewrap`, `oci` or `docker`",
         )),
     }
+}
+
+/// Refuses a container that nothing on this machine could build.
+pub(super) fn check_builder(choice: IsolationChoice, options: &ServerOptions) -> ServiceResult<()> {
+    let found = match choice {
+        IsolationChoice::Bubblewrap | IsolationChoice::Landlock => return Ok(()),
+        IsolationChoice::Oci => match options.container_runtime.as_deref() {
+            Some(name) => ContainerRuntime::named(name).map(drop),
+            None => ContainerRuntime::find().map(drop),
+        },
+        IsolationChoice::Docker => {
+            let host = options.caller_env.iter().find(|(name, _)| name == "DOCKER_HOST");
+            let host = host.map(|(_, value)| value.to_string_lossy());
+            Docker::find(host.as_deref()).map(drop)
+        }
+    };
+    found.map_err(|error| {
+        let text = avfs_core::with_causes(&error);
+        ServiceError::new("no-runtime", ErrorKind::Conflict, text)
+    })
 }
 
 /// Reads the hosts of a sandbox.

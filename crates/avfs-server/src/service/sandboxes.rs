@@ -10,7 +10,7 @@ use agentvfs::{ErrorKind, Revision, Vault, VaultLimits, VaultName};
 
 use super::error::{ServiceError, ServiceResult};
 use super::exchange::SandboxEnd;
-use super::sandbox::{Sandbox, SandboxSpec, isolation, network};
+use super::sandbox::{Sandbox, SandboxSpec, check_builder, isolation, network};
 use super::session::Session;
 use super::tenant::Tenant;
 use super::threads::on_a_thread;
@@ -255,7 +255,7 @@ impl Tenant {
         self.check_open()?;
         self.check_disk()?;
         network(&spec.network)?;
-        isolation(spec)?;
+        check_builder(isolation(spec)?, self.options())?;
         if let Some(image) = &spec.image {
             self.store().images().get(image)?;
         }

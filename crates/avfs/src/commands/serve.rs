@@ -25,6 +25,7 @@ use crate::time::{BadSpan, parse_span};
 /// Serve sandboxes, files and versions over HTTP, until it is interrupted
 #[derive(Debug, clap::Args)]
 #[command(
+    group(clap::ArgGroup::new("addresses").multiple(true)),
     after_help = "The server listens at a Unix socket, which only you and root can use. With --listen, it also listens at
 an address, where every request needs a token from `avfs token create`. Your own store is that of the tenant
 `default`; each other tenant has a store of its own. The log goes to standard error, one JSON object per line.
@@ -44,15 +45,15 @@ pub struct ServeArgs {
     socket: Option<PathBuf>,
 
     /// Also listen at this address, for requests with a token; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", group = "addresses")]
     listen: Option<SocketAddr>,
 
     /// Accept requests for this host name; addresses and `localhost` are always accepted
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
 
-    /// Encrypt connections to the address with this certificate and those that vouch for it (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_key", requires = "listen")]
+    /// Encrypt connections to the addresses with this certificate and those that vouch for it (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key", requires = "addresses")]
     tls_cert: Option<PathBuf>,
 
     /// The private key of the certificate (PEM)
@@ -159,6 +160,7 @@ fn work(context: &mut Context<'_>, args: &ServeArgs, worker: &Worker) -> Result<
             Some(bubblewrap) => InnerProgram::new(std::env::current_exe()?).started_by(bubblewrap),
             None => InnerProgram::new(std::env::current_exe()?),
         },
+        container_runtime: context.settings.container_runtime(),
         caller_env: std::env::vars_os().collect(),
         limits: TenantLimits {
             sandboxes: args.max_sandboxes,
@@ -207,7 +209,7 @@ fn tell(context: &mut Context<'_>, listening: &Listening, is_encrypted: bool) ->
     let ports = listening.agentfense_addresses();
     let body = ServeBody {
         agentfense_grpc: ports.map(|[grpc, _]| grpc.to_string()),
-        agentfense_rest: ports.map(|[_, rest]| format!("http://{rest}")),
+        agentfense_rest: ports.map(|[_, rest]| format!("{scheme}://{rest}")),
         socket: listening.socket().display().to_string(),
         url: listening.address().map(|address| format!("{scheme}://{address}")),
     };

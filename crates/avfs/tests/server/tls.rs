@@ -5,9 +5,15 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tokio_rustls::TlsConnector;
 
 use crate::client::{Answer, PATIENCE, Server, eventually, read_answer, token};
 use crate::sandbox::Sandbox;
@@ -38,16 +44,60 @@ impl Authority {
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// Asks a server that it vouches for under a name.
-    fn ask(&self, server: &Server, name: &str, head: &str) -> std::io::Result<Answer> {
+    /// A client that trusts it, and nobody else.
+    fn trusted(&self) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
+        ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_no_client_auth()
+    }
+
+    /// Makes a codebase by gRPC, as a client that speaks HTTP/2 alone. Returns the status of the call.
+    fn make_codebase(&self, address: &str, token: Option<&str>) -> String {
+        let mut config = self.trusted();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let call = async {
+            let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            let connector = TlsConnector::from(Arc::new(config));
+            let stream = connector.connect(name, stream).await.unwrap();
+            assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+            let (mut client, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await
+                .unwrap();
+            tokio::spawn(connection);
+            // The name and the owner, behind a byte that says how they are compressed and their length.
+            let message = b"\0\0\0\0\x06\x0a\x01n\x12\x01o";
+            let mut request = Request::post("https://localhost/sandbox.v1.CodebaseService/CreateCodebase")
+                .header("content-type", "application/grpc")
+                .header("te", "trailers");
+            if let Some(token) = token {
+                request = request.header("authorization", format!("Bearer {token}"));
+            }
+            let request = request.body(Full::new(Bytes::from_static(message))).unwrap();
+            let answer = client.send_request(request).await.unwrap();
+            // A refusal has it in its headers.
+            let in_headers = answer.headers().get("grpc-status").cloned();
+            let whole = answer.into_body().collect().await.unwrap();
+            let status = in_headers.or_else(|| whole.trailers()?.get("grpc-status").cloned());
+            status.unwrap().to_str().unwrap().to_owned()
+        };
+        runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, call).await })
+            .unwrap()
+    }
+
+    /// Asks a server that it vouches for under a name.
+    fn ask(&self, server: &Server, name: &str, head: &str) -> std::io::Result<Answer> {
+        let config = self.trusted();
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let connection = ClientConnection::new(Arc::new(config), name).unwrap();
         let stream = TcpStream::connect(&server.address)?;
@@ -97,6 +147,41 @@ fn a_client_that_trusts_the_authority_is_answered_and_plain_text_is_not() {
     assert_eq!(plain.status, 0, "{plain}");
     // The Unix socket never leaves the machine.
     server.operator().get("/api/v1/sandboxes").is(200);
+}
+
+#[test]
+fn clients_of_agentfense_are_served_over_encrypted_connections() {
+    let house = Sandbox::new();
+    let authority = Authority::new();
+    let (certificate, key) = files(&house, authority.certify("localhost"));
+    let words = [
+        "--tls-cert",
+        certificate.to_str().unwrap(),
+        "--tls-key",
+        key.to_str().unwrap(),
+        "--insecure-agentfense",
+        "--agentfense-grpc",
+        "127.0.0.1:0",
+        "--agentfense-rest",
+        "127.0.0.1:0",
+    ];
+    let server = Server::start(&house, &words);
+    let grpc = server.listening["agentfense_grpc"].as_str().unwrap();
+    assert_eq!(authority.make_codebase(grpc, None), "0");
+    // Where others can connect, encryption alone lets nobody in.
+    assert_eq!(authority.make_codebase(&server.address, None), "16");
+    let secret = token(&house, "--scope run");
+    assert_eq!(authority.make_codebase(&server.address, Some(&secret)), "0");
+    let listed = server.operator().get("/v1/codebases").is(200).json();
+    assert_eq!(listed["codebases"].as_array().unwrap().len(), 2, "{listed}");
+    let rest = server.listening["agentfense_rest"].as_str().unwrap();
+    let rest = rest.strip_prefix("https://").unwrap();
+    // What is not encrypted is not answered at these ports, either.
+    let mut plain = TcpStream::connect(rest).unwrap();
+    plain.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = "GET /v1/codebases HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    plain.write_all(head.as_bytes()).unwrap();
+    assert_eq!(read_answer(plain).status, 0);
 }
 
 #[test]

@@ -30,7 +30,8 @@ pub struct AgentfenseArgs {
         value_name = "TENANT",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "default"
+        default_missing_value = "default",
+        group = "addresses"
     )]
     insecure_agentfense: Option<String>,
 

@@ -116,6 +116,18 @@ const FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "avfs_sandboxes_warm",
+        kind: "gauge",
+        help: "Sandboxes that are ready before anybody asks for them.",
+        numbers: |tenant| one(tenant.warm().0 as f64),
+    },
+    Family {
+        name: "avfs_sandboxes_warm_taken_total",
+        kind: "counter",
+        help: "Sandboxes that were ready when somebody asked for one.",
+        numbers: |tenant| one(tenant.warm().1 as f64),
+    },
+    Family {
         name: "avfs_disk_bytes",
         kind: "gauge",
         help: "What everything of the tenant takes up, as measured last; 0 without a limit.",

@@ -55,6 +55,8 @@ pub struct TenantLimits {
     pub running: usize,
     /// Commands that wait for one of those to end. More are refused at once.
     pub waiting: usize,
+    /// Sandboxes that are ready before anybody asks for them, of each kind that was asked for lately.
+    pub warm: usize,
     /// Bytes of memory of all processes of one sandbox.
     pub memory: u64,
     /// Bytes of the files of one sandbox.
@@ -73,6 +75,7 @@ impl Default for TenantLimits {
             sandboxes: 1000,
             running: 64,
             waiting: 256,
+            warm: 0,
             memory: 4 << 30,
             disk: None,
             upload: 16 << 30,

@@ -26,6 +26,7 @@ mod files;
 mod metering;
 mod output;
 mod pausing;
+mod pool;
 mod preview;
 mod process;
 mod queue;

@@ -24,7 +24,6 @@ use super::values::{caller, duration, given, length, page_size, required};
 use super::{AgentfenseOptions, proto, sessions};
 use crate::auth::{Caller, Scope};
 use crate::clock::UnixMillis;
-use crate::random;
 use crate::server::Server;
 use crate::service::{
     NewProcess, NewSandbox, OutputListener, ProcessStreams, Sandbox, SandboxSource, SandboxSpec,
@@ -199,7 +198,6 @@ impl SandboxService for Sandboxes {
         // Also so that two requests do not both take the last place of an owner.
         let _changing = self.0.agentfense.changing.lock().await;
         self.check_owner(&caller, &codebase).await?;
-        let bytes = random::bytes::<8>().map_err(|error| Status::internal(error.to_string()))?;
         let new = NewSandbox {
             source: SandboxSource::Vault {
                 name: codebase,
@@ -209,7 +207,7 @@ impl SandboxService for Sandboxes {
             rules: Some(rules),
             expires_seconds: expires.map(whole_seconds),
             key: None,
-            id: Some(format!("{ID}{}", random::hex(&bytes))),
+            prefix: Some(ID),
         };
         let sandbox = caller.tenant.create_sandbox(new).await?;
         let note = Note::of(&asked);

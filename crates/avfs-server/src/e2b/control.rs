@@ -296,7 +296,7 @@ async fn create(
         },
         rules: None,
         expires_seconds: Some(seconds),
-        id: None,
+        prefix: None,
         key: key.map(|key| format!("e2b {} {key}", caller.principal)),
     };
     let sandbox = caller.tenant.create_sandbox(new).await?;

@@ -229,7 +229,7 @@ async fn create(
             ..SandboxSpec::default()
         },
         expires_seconds: asked.expires_seconds,
-        id: None,
+        prefix: None,
         key: used.map(|used| format!("{} {}", used.principal, used.key)),
     };
     let sandbox = caller.tenant.create_sandbox(new).await?;

@@ -502,6 +502,18 @@ impl Sandbox {
         }
     }
 
+    /// What is open of it, without ending it.
+    pub(super) fn take_open(&self) -> Option<Arc<OpenSandbox>> {
+        self.is_open.store(false, Ordering::Release);
+        self.place().take()
+    }
+
+    /// Begins with a sandbox that was opened before.
+    pub(super) fn begin_open(&self, open: OpenSandbox) {
+        self.is_open.store(true, Ordering::Release);
+        *self.place() = Some(Arc::new(open));
+    }
+
     pub(super) fn exchanged(&self) -> MutexGuard<'_, Exchanged> {
         self.exchanged.lock().unwrap_or_else(PoisonError::into_inner)
     }

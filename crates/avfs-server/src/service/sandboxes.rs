@@ -10,6 +10,7 @@ use agentvfs::{ErrorKind, Revision, Vault, VaultLimits, VaultName};
 
 use super::error::{ServiceError, ServiceResult};
 use super::exchange::SandboxEnd;
+use super::pool::{self, Kind, Warm};
 use super::sandbox::{Sandbox, SandboxSpec, check_builder, isolation, network};
 use super::session::Session;
 use super::tenant::Tenant;
@@ -52,8 +53,8 @@ pub struct NewSandbox {
     pub expires_seconds: Option<u64>,
     /// A request that is repeated with the same words here finds the sandbox that it made.
     pub key: Option<String>,
-    /// The id that it gets; nothing, if any will do.
-    pub id: Option<String>,
+    /// How its id begins; nothing, if any will do.
+    pub prefix: Option<&'static str>,
 }
 
 /// Some sandboxes, and where the next ones begin.
@@ -80,7 +81,12 @@ impl Tenant {
     /// Makes a sandbox. Nothing of it runs until the first command.
     pub async fn create_sandbox(self: &Arc<Tenant>, new: NewSandbox) -> ServiceResult<Arc<Sandbox>> {
         let tenant = Arc::clone(self);
-        on_a_thread(move || tenant.create(&new)).await
+        on_a_thread(move || {
+            let made = tenant.create(&new);
+            pool::fill(&tenant);
+            made
+        })
+        .await
     }
 
     /// The sandbox with this id.
@@ -142,7 +148,7 @@ impl Tenant {
                 principal,
                 ..sandbox.present_spec()
             };
-            let ids = fresh_ids(count)?;
+            let ids = fresh_ids(None, count)?;
             tenant.make(&ids, Some((&at, &sandbox.id)), None, &spec, expires_seconds)
         })
         .await
@@ -214,33 +220,134 @@ impl Tenant {
     }
 
     fn create(&self, new: &NewSandbox) -> ServiceResult<Arc<Sandbox>> {
-        let ids = match &new.key {
-            Some(key) => {
-                let id = id_of(key.as_bytes());
-                if let Some(known) = self.table().get(&id).cloned() {
-                    return Ok(known);
-                }
-                vec![id]
-            }
-            None => match &new.id {
-                Some(id) => vec![id.clone()],
-                None => fresh_ids(1)?,
-            },
+        if let Some(key) = &new.key
+            && let Some(known) = self.made_with(key)?
+        {
+            return Ok(known);
+        }
+        let at = self.begins_at(new)?;
+        let from = at.as_ref().map(|(at, name)| (at, name.as_str()));
+        if self.pool().is_on()
+            && let Some(warm) = pool::take(self, &Kind::of(self, new, from)?)
+        {
+            return self.hand_out(warm, new, from.map(|(_, name)| name));
+        }
+        let id = match &new.key {
+            Some(key) => id_of(key.as_bytes()),
+            None => fresh_id(new.prefix)?,
         };
-        let rules = new.rules.as_deref();
-        let made = match &new.source {
-            SandboxSource::Empty => self.make(&ids, None, rules, &new.spec, new.expires_seconds)?,
-            SandboxSource::Vault { name, revision } => {
-                let vault = self.store().vault(name)?;
-                if rules.is_some() && vault.rules_for_programs()?.is_some() {
-                    let text = format!("vault '{name}' has rules of its own, which hold in sandboxes on it");
-                    return Err(ServiceError::new("rules-of-vault", ErrorKind::Denied, text));
-                }
-                let at = vault.alone().revision(revision.as_deref().unwrap_or("@"))?;
-                self.make(&ids, Some((&at, name)), rules, &new.spec, new.expires_seconds)?
-            }
-        };
+        let made = self.make(&[id], from, new.rules.as_deref(), &new.spec, new.expires_seconds)?;
         made.into_iter().next().ok_or_else(ServiceError::ending)
+    }
+
+    /// The sandbox that another request with the same words has made.
+    fn made_with(&self, key: &str) -> ServiceResult<Option<Arc<Sandbox>>> {
+        let own = self.table().get(&id_of(key.as_bytes())).cloned();
+        if own.is_some() {
+            return Ok(own);
+        }
+        let taken = self.state().sandbox_of_key(key)?;
+        Ok(taken.and_then(|id| self.table().get(&id).cloned()))
+    }
+
+    /// The state that a sandbox begins with, and the name of its vault; nothing, if it begins empty.
+    fn begins_at(&self, new: &NewSandbox) -> ServiceResult<Option<(Revision, String)>> {
+        let SandboxSource::Vault { name, revision } = &new.source else {
+            return Ok(None);
+        };
+        let vault = self.store().vault(name)?;
+        if new.rules.is_some() && vault.rules_for_programs()?.is_some() {
+            let text = format!("vault '{name}' has rules of its own, which hold in sandboxes on it");
+            return Err(ServiceError::new("rules-of-vault", ErrorKind::Denied, text));
+        }
+        let at = vault.alone().revision(revision.as_deref().unwrap_or("@"))?;
+        Ok(Some((at, name.clone())))
+    }
+
+    /// Has a sandbox that was ready be the one that is asked for.
+    fn hand_out(&self, warm: Warm, new: &NewSandbox, parent: Option<&str>) -> ServiceResult<Arc<Sandbox>> {
+        let Warm { id, vault, open } = warm;
+        let written = self.write_handed_out(&id, &vault, new, parent);
+        let (record, now) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                drop(open);
+                self.clear_later(id);
+                return Err(error);
+            }
+        };
+        let sandbox = Arc::new(sandbox_of(&record, new.spec.clone(), vault, now));
+        sandbox.begin_open(open);
+        self.table().insert(id, Arc::clone(&sandbox));
+        Ok(sandbox)
+    }
+
+    fn write_handed_out(
+        &self,
+        id: &str,
+        vault: &Vault,
+        new: &NewSandbox,
+        parent: Option<&str>,
+    ) -> ServiceResult<(SandboxRecord, Moment)> {
+        self.check_open()?;
+        self.check_disk()?;
+        let _room = self.room(1)?;
+        let now = self.now()?;
+        let record = SandboxRecord {
+            id: id.to_owned(),
+            vault: Some(vault.id().0),
+            parent: parent.map(str::to_owned),
+            state: SandboxState::Ready,
+            created: now.day.0,
+            expires: new
+                .expires_seconds
+                .map(|seconds| now.day.after_seconds(seconds).0),
+            spec: spec_text(&new.spec)?,
+        };
+        if let Some(key) = &new.key {
+            // Before it is there: whoever repeats the request finds it, or makes another.
+            self.state().note_key(id, key)?;
+        }
+        self.state().put_sandboxes(std::slice::from_ref(&record))?;
+        Ok((record, now))
+    }
+
+    /// Makes the vault of a sandbox that nobody is told of yet. Its record says so.
+    pub(super) fn begin_making(
+        &self,
+        id: &str,
+        from: Option<(&Revision, &str)>,
+        rules: Option<&[Rule]>,
+        spec: &SandboxSpec,
+    ) -> ServiceResult<(SandboxRecord, Vault)> {
+        let record = SandboxRecord {
+            id: id.to_owned(),
+            vault: None,
+            parent: from.map(|(_, parent)| parent.to_owned()),
+            state: SandboxState::Making,
+            created: self.now()?.day.0,
+            expires: None,
+            spec: spec_text(spec)?,
+        };
+        self.state().note_sandboxes(std::slice::from_ref(&record))?;
+        let ids = std::slice::from_ref(&record.id);
+        let made = self.make_vaults(ids, from.map(|(at, _)| at), rules);
+        let made = made.and_then(|vaults| fork_roots(from, spec, &vaults).map(|()| vaults));
+        match made.map(|vaults| vaults.into_iter().next()) {
+            Ok(Some(vault)) => Ok((record, vault)),
+            Ok(None) => Err(ServiceError::ending()),
+            Err(error) => {
+                self.clear_later(record.id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Has what is left of a sandbox that is gone be removed.
+    pub(super) fn clear_later(&self, id: String) {
+        if self.clear_away(&id).is_err() {
+            self.uncleared().push(id);
+        }
     }
 
     /// Makes sandboxes with these ids, all or none.
@@ -469,7 +576,7 @@ pub(super) fn serve_on(after: AfterRun) {
     drop(thread.spawn(move || after.wait()));
 }
 
-fn sandbox_of(record: &SandboxRecord, spec: SandboxSpec, vault: Vault, now: Moment) -> Sandbox {
+pub(super) fn sandbox_of(record: &SandboxRecord, spec: SandboxSpec, vault: Vault, now: Moment) -> Sandbox {
     let made = (record.id.clone(), record.created);
     Sandbox::new(made, record.parent.clone(), spec, vault, record.expires, now)
 }
@@ -504,8 +611,15 @@ fn id_of(bytes: &[u8]) -> String {
     format!("sb{}", random::hex(&hash.as_bytes()[..10]))
 }
 
-fn fresh_ids(count: usize) -> ServiceResult<Vec<String>> {
-    let fresh = || random::bytes::<32>().map(|bytes| id_of(&bytes));
-    let ids: std::io::Result<Vec<String>> = (0..count).map(|_| fresh()).collect();
-    ids.map_err(|error| ServiceError::host("asking for random bytes", &error))
+pub(super) fn fresh_id(prefix: Option<&str>) -> ServiceResult<String> {
+    let bytes = random::bytes::<32>();
+    let bytes = bytes.map_err(|error| ServiceError::host("asking for random bytes", &error))?;
+    Ok(match prefix {
+        Some(prefix) => format!("{prefix}{}", random::hex(&bytes[..8])),
+        None => id_of(&bytes),
+    })
+}
+
+fn fresh_ids(prefix: Option<&str>, count: usize) -> ServiceResult<Vec<String>> {
+    (0..count).map(|_| fresh_id(prefix)).collect()
 }

@@ -14,6 +14,7 @@ use super::disk::DiskUse;
 use super::ended::EndedProcesses;
 use super::error::{ServiceError, ServiceResult};
 use super::exchange::Turns;
+use super::pool::WarmPool;
 use super::queue::Queue;
 use super::rate::RequestRate;
 use super::sandbox::Sandbox;
@@ -47,6 +48,7 @@ pub struct Tenant {
     bodies: Arc<Semaphore>,
     ended: EndedProcesses,
     spare: Spare,
+    pool: WarmPool,
     counters: TenantCounters,
     counts: FileCounts,
     turns: Turns,
@@ -104,6 +106,7 @@ impl Tenant {
             bodies: Arc::new(Semaphore::new(LARGE_BODIES)),
             ended: EndedProcesses::default(),
             spare: Spare::in_directory(&home),
+            pool: WarmPool::new(options.limits.warm),
             counters: TenantCounters::default(),
             counts: FileCounts::default(),
             turns: Turns::default(),
@@ -154,6 +157,15 @@ impl Tenant {
 
     pub(super) fn spare(&self) -> &Spare {
         &self.spare
+    }
+
+    pub(super) fn pool(&self) -> &WarmPool {
+        &self.pool
+    }
+
+    /// How many sandboxes are ready that nobody has asked for yet, and how many of those were taken so far.
+    pub(crate) fn warm(&self) -> (usize, u64) {
+        (self.pool.ready(), self.pool.taken())
     }
 
     pub(super) fn ended(&self) -> &EndedProcesses {
@@ -229,7 +241,7 @@ impl Tenant {
 
     /// Refuses work that a server which ends could not finish.
     pub(super) fn check_open(&self) -> ServiceResult<()> {
-        if self.is_ending.load(Ordering::Acquire) {
+        if self.is_ending() {
             return Err(ServiceError::ending());
         }
         Ok(())
@@ -257,6 +269,10 @@ impl Tenant {
     /// Counts a request. Returns whether it may be made.
     pub(crate) fn admit_request(&self) -> bool {
         self.rate.take(SteadyMillis::now())
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
     }
 
     pub(super) fn refuse_more(&self) {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::ServiceResult;
 use super::exchange::SandboxEnd;
+use super::pool;
 use super::sandbox::Sandbox;
 use super::sandboxes::serve_on;
 use super::tenant::{Tenant, Tenants};
@@ -38,6 +39,7 @@ impl Tenants {
             for tenant in self.all_open() {
                 rounds.spawn(on_a_thread(move || {
                     tenant.round();
+                    pool::fill(&tenant);
                     Ok(())
                 }));
             }
@@ -111,6 +113,7 @@ impl Tenant {
     }
 
     fn close_all(&self) {
+        pool::drain(self);
         let all: Vec<Arc<Sandbox>> = self.table().values().cloned().collect();
         for sandbox in all {
             self.note("closing", &sandbox, sandbox.close().map(serve_on));
@@ -125,6 +128,7 @@ impl Tenant {
             return Ok(());
         }
         self.tidy_due().store(now + TIDY_MS, Ordering::Relaxed);
+        pool::thin_out(self);
         self.clear_all();
         self.spare().keep();
         Ok(self.state().forget_replies()?)

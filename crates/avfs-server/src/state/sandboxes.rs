@@ -13,7 +13,9 @@ pub(super) const SCHEMA: &str = "
         expires integer, spec text not null
     ) strict, without rowid;
     create index if not exists sandbox_created on sandbox (created, id);
-    create table if not exists sandbox_note (id text primary key, note text not null) strict, without rowid;";
+    create table if not exists sandbox_note (id text primary key, note text not null) strict, without rowid;
+    create table if not exists sandbox_key (id text primary key, key text not null) strict, without rowid;
+    create index if not exists sandbox_key_key on sandbox_key (key);";
 
 /// How far a sandbox came. A server that starts finishes what another one has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,10 +159,29 @@ impl State {
         self.lightly(|database| {
             let change = database.transaction()?;
             change.execute("delete from sandbox_note where id = ?", [id])?;
+            change.execute("delete from sandbox_key where id = ?", [id])?;
             change.execute("delete from shell where sandbox = ?", [id])?;
             change.execute("delete from sandbox where id = ?", [id])?;
             change.commit()
         })
+    }
+
+    /// Notes the words of the request that gets a sandbox which was made before it.
+    pub fn note_key(&self, id: &str, key: &str) -> rusqlite::Result<()> {
+        self.lightly(|database| {
+            let noted = database.execute(
+                "insert or replace into sandbox_key (id, key) values (?, ?)",
+                params![id, key],
+            );
+            noted.map(drop)
+        })
+    }
+
+    /// The sandbox that a request with these words got.
+    pub fn sandbox_of_key(&self, key: &str) -> rusqlite::Result<Option<String>> {
+        let database = self.database();
+        let mut query = database.prepare_cached("select id from sandbox_key where key = ?")?;
+        query.query_row([key], |row| row.get(0)).optional()
     }
 
     /// Keeps what an interface knows of a sandbox that no other one does.

@@ -72,6 +72,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = TenantLimits::default().waiting)]
     max_waiting: usize,
 
+    /// Keep this many sandboxes ready of each kind that was asked for lately: the same files, the same settings
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warm: usize,
+
     /// How much memory the processes of one sandbox may use together
     #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = size)]
     max_memory: u64,
@@ -166,6 +170,7 @@ fn work(context: &mut Context<'_>, args: &ServeArgs, worker: &Worker) -> Result<
             sandboxes: args.max_sandboxes,
             running: args.max_running,
             waiting: args.max_waiting,
+            warm: args.warm,
             memory: args.max_memory,
             disk: args.max_disk,
             upload: args.max_upload,

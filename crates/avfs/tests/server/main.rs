@@ -30,6 +30,7 @@ mod sockets;
 mod tenants;
 mod tls;
 mod walls;
+mod warm;
 
 #[path = "../exec/rootfs.rs"]
 mod rootfs;

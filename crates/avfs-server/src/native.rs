@@ -8,6 +8,7 @@ mod apply;
 mod approvals;
 mod archive;
 mod audit;
+mod bundle;
 mod exec;
 mod files;
 mod input;
@@ -39,6 +40,7 @@ pub(crate) fn router() -> Router<Arc<Server>> {
     let mut api = api::Api::new();
     vaults::routes(&mut api);
     apply::routes(&mut api);
+    bundle::routes(&mut api);
     sandboxes::routes(&mut api);
     exec::routes(&mut api);
     processes::routes(&mut api);

@@ -17,6 +17,7 @@
 //! | changes between a sandbox and its vault | [`Tenant::exchange`], [`GivesBack`] |
 
 mod archive;
+mod bundle;
 mod codebases;
 mod disk;
 mod ended;
@@ -44,6 +45,7 @@ mod threads;
 mod upkeep;
 
 pub use archive::Unpacked;
+pub(crate) use bundle::{Carried, export_vault, import_vault};
 pub use codebases::{Codebase, CodebasePage};
 pub use error::{ServiceError, ServiceResult};
 pub use exchange::{GivesBack, SandboxEnd};

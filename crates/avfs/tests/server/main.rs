@@ -8,6 +8,7 @@ mod agentfense;
 mod archives;
 mod attacks;
 mod bounds;
+mod bundles;
 mod client;
 mod clients_gone;
 mod clock;

@@ -136,6 +136,13 @@ impl Subjects<'_> {
         match (route.method.as_str(), path) {
             ("POST", "/api/v1/vaults") => return with(path.to_owned(), json!({ "name": "made" })),
             ("POST", "/api/v1/sandboxes") => return with(path.to_owned(), json!({})),
+            ("PUT", "/api/v1/vaults/{vault}/bundle") => {
+                let bundle = self.client.get(&format!("{}/bundle", self.vault()));
+                return Good {
+                    path: path.replace("{vault}", "carried"),
+                    body: bundle.is(200).body,
+                };
+            }
             ("POST", "/api/v1/vaults/{vault}/apply") => {
                 return with(format!("{}/apply", self.task()), json!({}));
             }

@@ -22,6 +22,7 @@ mod kills;
 mod lasting;
 mod left_over;
 mod limits;
+mod listeners;
 mod raw;
 mod remote;
 mod repetition;

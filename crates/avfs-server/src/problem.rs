@@ -66,6 +66,11 @@ impl Problem {
         Problem::new(StatusCode::UNAUTHORIZED, "unauthenticated", text)
     }
 
+    pub(crate) fn invalid_token() -> Problem {
+        let text = "the token is not valid here: it is unknown, revoked or expired";
+        Problem::new(StatusCode::UNAUTHORIZED, "unauthenticated", text)
+    }
+
     pub(crate) fn body(&self) -> ProblemBody {
         let hint = self
             .error

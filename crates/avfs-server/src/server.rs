@@ -76,7 +76,7 @@ impl Server {
                     crate::service::ServiceError::new("server-database", agentvfs::ErrorKind::Internal, text)
                 })
             });
-            let info = found.await?.ok_or_else(Problem::unauthenticated)?;
+            let info = found.await?.ok_or_else(Problem::invalid_token)?;
             return Ok(Caller {
                 tenant: self.tenants.get(&info.tenant).await?,
                 scopes: info.scopes,

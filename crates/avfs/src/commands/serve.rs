@@ -150,6 +150,15 @@ fn work(context: &mut Context<'_>, args: &ServeArgs, worker: &Worker) -> Result<
     }
     let tokens = Tokens::open(&home)?;
     tell(context, &listening, tls.is_some())?;
+    if tls.is_none()
+        && listening
+            .address()
+            .is_some_and(|address| !address.ip().is_loopback())
+    {
+        context.out.warn(
+            "other machines can connect, and tokens and files travel unencrypted; --tls-cert and --tls-key encrypt them",
+        );
+    }
     if listening.address().is_some() && tokens.list()?.is_empty() {
         context.out.warn(
             "there is no token yet, so every request over TCP is refused; `avfs token create` makes one",

@@ -47,7 +47,10 @@ fn over_tcp_only_a_token_that_holds_is_answered() {
     let shown = house.good("token list");
     assert!(shown.contains("laptop") && !shown.contains(&key[20..]), "{shown}");
     house.good(&format!("token revoke {}", &key[5..17]));
-    assert_eq!(server.with(&key).get(list).problem(401), "unauthenticated");
+    let revoked = server.with(&key).get(list).is(401).json();
+    assert_eq!(revoked["code"], "unauthenticated");
+    let detail = revoked["detail"].as_str().unwrap();
+    assert!(detail.contains("revoked or expired"), "{detail}");
 }
 
 #[test]

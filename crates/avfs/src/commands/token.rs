@@ -20,6 +20,12 @@ pub enum TokenCommand {
 }
 
 pub fn run(context: &mut Context<'_>, command: &TokenCommand) -> Result<ExitStatus> {
+    if std::env::var_os("AVFS_SERVER").is_some_and(|server| !server.is_empty()) {
+        let store = avfs_core::printable(context.home()?.as_os_str().as_encoded_bytes());
+        context.out.warn(format_args!(
+            "tokens are those of the store {store} on this machine: AVFS_SERVER does not count here"
+        ));
+    }
     match command {
         TokenCommand::Create(args) => create::run(context, args),
         TokenCommand::List(args) => list::run(context, args),

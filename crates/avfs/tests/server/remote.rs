@@ -188,5 +188,8 @@ fn unsupported_remote_command_is_not_executed_locally() {
     command
         .env("AVFS_SERVER", "http://127.0.0.1:1")
         .args(["token", "list"]);
-    assert!(command.output().unwrap().status.success());
+    let output = command.output().unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("AVFS_SERVER does not count here"), "{said}");
 }

@@ -65,14 +65,18 @@ impl CodebaseService for Codebases {
             let text = format!("name and owner_id have at most {NAME_MAX} bytes");
             return Err(Status::invalid_argument(text));
         }
-        let made = caller.tenant.create_codebase(asked.name, asked.owner_id).await?;
+        let made = caller
+            .tenant
+            .codebases()
+            .create(asked.name, asked.owner_id)
+            .await?;
         Ok(Response::new(show(made)))
     }
 
     async fn get_codebase(&self, request: Request<GetCodebaseRequest>) -> Result<Response<Codebase>, Status> {
         let caller = caller(&request, Scope::Read)?;
         let id = required("codebase_id", &request.get_ref().codebase_id)?;
-        Ok(Response::new(show(caller.tenant.codebase(id).await?)))
+        Ok(Response::new(show(caller.tenant.codebases().get(id).await?)))
     }
 
     async fn list_codebases(
@@ -83,7 +87,7 @@ impl CodebaseService for Codebases {
         let asked = request.into_inner();
         let size = page_size(asked.page_size)?;
         let (owner, cursor) = (given(&asked.owner_id), given(&asked.page_token));
-        let page = caller.tenant.codebases(owner, cursor, size).await?;
+        let page = caller.tenant.codebases().list(owner, cursor, size).await?;
         Ok(Response::new(ListCodebasesResponse {
             codebases: page.codebases.into_iter().map(show).collect(),
             next_page_token: page.next.unwrap_or_default(),
@@ -96,7 +100,7 @@ impl CodebaseService for Codebases {
     ) -> Result<Response<Empty>, Status> {
         let caller = caller(&request, Scope::Run)?;
         let id = required("codebase_id", &request.get_ref().codebase_id)?;
-        caller.tenant.delete_codebase(id).await?;
+        caller.tenant.codebases().delete(id).await?;
         Ok(Response::new(Empty {}))
     }
 
@@ -113,7 +117,7 @@ impl CodebaseService for Codebases {
         required("file_path", &about.file_path)?;
         let tenant = Arc::clone(&caller.tenant);
         let id = about.codebase_id.clone();
-        let opened = on_a_thread(move || Ok((tenant.codebase_vault(&id)?, Spool::begin(&tenant)?)));
+        let opened = on_a_thread(move || Ok((tenant.codebases().vault(&id)?, Spool::begin(&tenant)?)));
         let (vault, mut spool) = opened.await?;
         let (mut size, mut sum) = (0_i64, Md5::new());
         while let Some(content) = next_content(&mut chunks).await? {
@@ -148,7 +152,7 @@ impl CodebaseService for Codebases {
         required("file_path", &asked.file_path)?;
         let tenant = caller.tenant;
         let opened = on_a_thread(move || {
-            let vault = tenant.codebase_vault(&asked.codebase_id)?;
+            let vault = tenant.codebases().vault(&asked.codebase_id)?;
             Files::whole(&vault).open(&asked.file_path)
         });
         let file = opened.await?;
@@ -168,7 +172,7 @@ impl CodebaseService for Codebases {
         let asked = request.into_inner();
         required("codebase_id", &asked.codebase_id)?;
         let listed = on_a_thread(move || {
-            let vault = caller.tenant.codebase_vault(&asked.codebase_id)?;
+            let vault = caller.tenant.codebases().vault(&asked.codebase_id)?;
             let path = given(&asked.path).unwrap_or("/".to_owned());
             let depth = if asked.recursive { usize::MAX } else { 1 };
             Files::whole(&vault).list(&path, depth, None, FILES_MAX + 1)

@@ -73,7 +73,7 @@ impl Sandboxes {
         let Some(most) = self.options().most_per_owner else {
             return Ok(());
         };
-        let owner = caller.tenant.codebase(codebase).await?.owner;
+        let owner = caller.tenant.codebases().get(codebase).await?.owner;
         let tenant = Arc::clone(&caller.tenant);
         let of_owner = owner.clone();
         let count = on_a_thread(move || {
@@ -189,7 +189,7 @@ impl SandboxService for Sandboxes {
         let expires = duration("expires_in", asked.expires_in)?.or(self.options().expiration);
         let (tenant, named, image) = (Arc::clone(&caller.tenant), codebase.clone(), spec.image.clone());
         on_a_thread(move || {
-            tenant.codebase_vault(&named)?;
+            tenant.codebases().vault(&named)?;
             image.map_or(Ok(()), |image| {
                 Ok(tenant.store().images().get(&image).map(drop)?)
             })
@@ -256,7 +256,7 @@ impl SandboxService for Sandboxes {
         if Note::read(&caller.tenant, &sandbox).await?.stage == Stage::Running {
             return Err(Status::failed_precondition("sandbox is already running"));
         }
-        caller.tenant.exchange(&sandbox).await?;
+        caller.tenant.exchanges().merge(&sandbox).await?;
         caller.tenant.open_sandbox(&sandbox).await?;
         let change = |note: &mut Note| {
             if note.stage == Stage::Running {
@@ -285,7 +285,7 @@ impl SandboxService for Sandboxes {
         };
         let note = self.change(&caller, &sandbox, change).await?;
         caller.tenant.close_sandbox(&sandbox).await?;
-        caller.tenant.exchange(&sandbox).await?;
+        caller.tenant.exchanges().merge(&sandbox).await?;
         Ok(Response::new(note.show(&sandbox)))
     }
 
@@ -328,7 +328,7 @@ impl SandboxService for Sandboxes {
         let caller = caller(&request, Scope::Run)?;
         let asked = request.into_inner();
         let sandbox = running(&caller, &asked.sandbox_id).await?;
-        caller.tenant.exchange(&sandbox).await?;
+        caller.tenant.exchanges().merge(&sandbox).await?;
         let program = given(&asked.shell).unwrap_or(SHELL.to_owned());
         check_shell(&program)?;
         let env: BTreeMap<String, String> = asked.env.into_iter().collect();
@@ -360,7 +360,7 @@ impl SandboxService for Sandboxes {
         let found = sessions::find(&caller, &request.get_ref().session_id).await?;
         let sandbox = Arc::clone(&found.sandbox);
         found.end(&caller).await?;
-        caller.tenant.exchange(&sandbox).await?;
+        caller.tenant.exchanges().merge(&sandbox).await?;
         Ok(Response::new(Empty {}))
     }
 
@@ -404,11 +404,11 @@ impl Sandboxes {
             timeout,
         };
         let tenant = Arc::clone(&caller.tenant);
-        tenant.exchange(&sandbox).await?;
-        let (listener, end) = tenant.follow(&sandbox, new).await?;
+        tenant.exchanges().merge(&sandbox).await?;
+        let (listener, end) = tenant.commands().follow(&sandbox, new).await?;
         let end = async move {
             let finished = end.await;
-            tenant.exchange(&sandbox).await?;
+            tenant.exchanges().merge(&sandbox).await?;
             result_of(&*finished?)
         };
         Ok((listener, Box::pin(end)))
@@ -419,11 +419,11 @@ impl Sandboxes {
         let timeout = self.timeout(asked.timeout)?;
         let found = sessions::find(caller, &asked.session_id).await?;
         let (tenant, sandbox) = (Arc::clone(&caller.tenant), Arc::clone(&found.sandbox));
-        tenant.exchange(&sandbox).await?;
+        tenant.exchanges().merge(&sandbox).await?;
         let (listener, end) = found.run(caller, asked.command, timeout).await?;
         let end = async move {
             let result = end.await;
-            tenant.exchange(&sandbox).await?;
+            tenant.exchanges().merge(&sandbox).await?;
             result
         };
         Ok((listener, Box::pin(end)))

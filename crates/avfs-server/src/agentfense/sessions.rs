@@ -32,7 +32,7 @@ pub(super) async fn start(
     program: String,
     env: BTreeMap<String, String>,
 ) -> Result<Session, Status> {
-    let session = caller.tenant.start_session(sandbox, env).await?;
+    let session = caller.tenant.sessions().start(sandbox, env).await?;
     let bytes = random::bytes::<8>().map_err(|error| Status::internal(error.to_string()))?;
     let record = ShellRecord {
         id: format!("sess_{}", random::hex(&bytes)),
@@ -116,7 +116,7 @@ impl Found {
     /// Ends it and everything in it.
     pub async fn end(self, caller: &Caller) -> Result<(), Status> {
         if let Some(session) = &self.session {
-            caller.tenant.end_session(&self.sandbox, session).await?;
+            caller.tenant.sessions().end(&self.sandbox, session).await?;
         }
         checked(&caller.tenant, &self.sandbox, self.record).await?;
         Ok(())
@@ -145,7 +145,7 @@ impl Found {
             stdin: None,
             timeout,
         };
-        let (listener, end) = caller.tenant.session_exec(&self.sandbox, session, new).await?;
+        let (listener, end) = caller.tenant.sessions().exec(&self.sandbox, session, new).await?;
         Ok((listener, async move { result_of(&end.await?) }))
     }
 }

@@ -230,9 +230,9 @@ pub(super) async fn wake(tenant: &Arc<Tenant>, sandbox: &Arc<Sandbox>) -> Result
     let pausing = pausing.ok_or_else(gone)?;
     if sandbox.pause_is_due() {
         // It is about to be paused: nothing of it is left out.
-        tenant.pause_sandbox(sandbox, pausing.memory).await?;
+        tenant.pauses().pause(sandbox, pausing.memory).await?;
     }
-    Ok(tenant.resume_sandbox(sandbox, pausing.seconds).await?)
+    Ok(tenant.pauses().resume(sandbox, pausing.seconds).await?)
 }
 
 /// Whether a sandbox was made by a client of this interface.

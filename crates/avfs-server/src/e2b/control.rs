@@ -467,7 +467,7 @@ async fn pause(
         ));
     }
     let memory = asked.memory.unwrap_or(true);
-    client.0.tenant.pause_sandbox(&sandbox, memory).await?;
+    client.0.tenant.pauses().pause(&sandbox, memory).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -481,7 +481,7 @@ async fn connect(
 ) -> Result<Json<Made>, Failure> {
     let sandbox = client.sandbox(&id)?;
     let seconds = seconds(asked.timeout)?;
-    client.0.tenant.resume_sandbox(&sandbox, seconds).await?;
+    client.0.tenant.pauses().resume(&sandbox, seconds).await?;
     Made::of(&server, &client.0.tenant, &sandbox, &headers).map(Json)
 }
 

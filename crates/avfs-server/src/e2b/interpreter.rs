@@ -198,7 +198,7 @@ impl Runner {
             streams: ProcessStreams::NoInput,
             timeout: Some(ENDLESS),
         };
-        let process = match inside.tenant.start(&inside.sandbox, new).await? {
+        let process = match inside.tenant.commands().start(&inside.sandbox, new).await? {
             Started::Running(process) => process,
             Started::Over(_) => return Err(Failure::absent("Python in this sandbox")),
         };

@@ -173,7 +173,7 @@ async fn begin(inside: &Inside, headers: &HeaderMap, messages: Messages) -> Resu
         // This is the only thing that ends a command: a client that is gone may come again.
         timeout: Some(time_limit(headers).unwrap_or(ENDLESS)),
     };
-    match inside.tenant.start(&inside.sandbox, new).await? {
+    match inside.tenant.commands().start(&inside.sandbox, new).await? {
         Started::Running(process) => Ok(process),
         Started::Over(_) => Err(CallError::invalid("there is no such program")),
     }

@@ -101,7 +101,7 @@ struct PreviewBody {
 }
 
 async fn preview(of: OneApproval) -> Result<Json<PreviewBody>, Problem> {
-    let shown = of.caller.tenant.preview(of.id).await?;
+    let shown = of.caller.tenant.previews().of(of.id).await?;
     Ok(Json(PreviewBody {
         patch: String::from_utf8_lossy(&shown.patch).into_owned(),
         exit_code: shown.exit_code,

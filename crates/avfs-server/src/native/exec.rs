@@ -161,10 +161,10 @@ async fn exec(of: OneSandbox, headers: Headers, Input(asked): Input<ExecArgs>) -
         timeout: timeout(asked.timeout_seconds)?,
     };
     if wants_events(&headers.0) {
-        let (output, end) = of.caller.tenant.follow(&of.sandbox, new).await?;
+        let (output, end) = of.caller.tenant.commands().follow(&of.sandbox, new).await?;
         return Ok(run_events(output, async move { Ok(answer_of(&*end.await?)) }));
     }
-    let finished = of.caller.tenant.exec(&of.sandbox, new).await?;
+    let finished = of.caller.tenant.commands().exec(&of.sandbox, new).await?;
     Ok(Json(answer_of(&finished)).into_response())
 }
 

@@ -196,7 +196,7 @@ async fn start(of: OneSandbox, Input(asked): Input<StartArgs>) -> Result<Made<Pr
         },
         timeout: timeout(asked.timeout_seconds)?,
     };
-    match of.caller.tenant.start(&of.sandbox, new).await? {
+    match of.caller.tenant.commands().start(&of.sandbox, new).await? {
         Started::Running(process) => Ok(made_body(body_of(&process))),
         Started::Over(finished) => {
             let is_missing = finished

@@ -126,7 +126,7 @@ impl<S: Sync> FromRequestParts<S> for OneSession {
 
 async fn start(of: OneSandbox, Input(asked): Input<StartSession>) -> Result<Made<SessionBody>, Problem> {
     let tenant = &of.caller.tenant;
-    let session = tenant.start_session(&of.sandbox, asked.env).await?;
+    let session = tenant.sessions().start(&of.sandbox, asked.env).await?;
     Ok(made_body(body_of(&of.sandbox.id, &session)))
 }
 
@@ -146,7 +146,7 @@ async fn get(of: OneSession) -> Json<SessionBody> {
 
 async fn end(of: OneSession) -> Result<StatusCode, Problem> {
     let tenant = &of.of.caller.tenant;
-    tenant.end_session(&of.of.sandbox, &of.session).await?;
+    tenant.sessions().end(&of.of.sandbox, &of.session).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -163,12 +163,12 @@ async fn exec(
     let OneSession { session, of } = of;
     let tenant = Arc::clone(&of.caller.tenant);
     if wants_events(&headers.0) {
-        let (output, end) = tenant.session_exec(&of.sandbox, &session, new).await?;
+        let (output, end) = tenant.sessions().exec(&of.sandbox, &session, new).await?;
         return Ok(run_events(
             output,
             async move { Ok(answer_of_envelope(&end.await?)) },
         ));
     }
-    let (_, end) = tenant.session_exec(&of.sandbox, &session, new).await?;
+    let (_, end) = tenant.sessions().exec(&of.sandbox, &session, new).await?;
     Ok(Json(answer_of_envelope(&end.await?)).into_response())
 }

@@ -77,10 +77,16 @@ fn count_files(vault: &Vault) -> ServiceResult<u64> {
     Ok(count)
 }
 
-impl Tenant {
+/// The codebases of a tenant.
+#[derive(Clone, Copy)]
+pub struct TenantCodebases<'a> {
+    pub(super) tenant: &'a Arc<Tenant>,
+}
+
+impl TenantCodebases<'_> {
     /// Makes an empty codebase.
-    pub async fn create_codebase(self: &Arc<Tenant>, name: String, owner: String) -> ServiceResult<Codebase> {
-        let tenant = Arc::clone(self);
+    pub async fn create(&self, name: String, owner: String) -> ServiceResult<Codebase> {
+        let tenant = Arc::clone(self.tenant);
         on_a_thread(move || {
             tenant.check_open()?;
             let bytes = random::bytes::<8>();
@@ -103,29 +109,29 @@ impl Tenant {
                 tenant.state().remove_codebase(&record.id)?;
                 return Err(error.into());
             }
-            tenant.describe(record)
+            describe(&tenant, record)
         })
         .await
     }
 
     /// The codebase with this id.
-    pub async fn codebase(self: &Arc<Tenant>, id: &str) -> ServiceResult<Codebase> {
-        let (tenant, id) = (Arc::clone(self), id.to_owned());
+    pub async fn get(&self, id: &str) -> ServiceResult<Codebase> {
+        let (tenant, id) = (Arc::clone(self.tenant), id.to_owned());
         on_a_thread(move || {
             let record = tenant.state().codebase(&id)?;
-            tenant.describe(record.ok_or_else(|| unknown(&id))?)
+            describe(&tenant, record.ok_or_else(|| unknown(&id))?)
         })
         .await
     }
 
     /// Some of them, from a cursor on; only those of an owner, if one is named.
-    pub async fn codebases(
-        self: &Arc<Tenant>,
+    pub async fn list(
+        &self,
         owner: Option<String>,
         cursor: Option<String>,
         limit: usize,
     ) -> ServiceResult<CodebasePage> {
-        let tenant = Arc::clone(self);
+        let tenant = Arc::clone(self.tenant);
         on_a_thread(move || {
             let after = cursor
                 .as_deref()
@@ -140,7 +146,7 @@ impl Tenant {
             found.truncate(limit);
             let last = found.last().filter(|_| has_more);
             let next = last.map(|last| format!("{}.{}", last.created, last.id));
-            let described = found.into_iter().map(|record| tenant.describe(record));
+            let described = found.into_iter().map(|record| describe(&tenant, record));
             // One that is deleted meanwhile is not in the list.
             let codebases =
                 described.filter(|one| !matches!(one, Err(error) if error.kind == ErrorKind::NotFound));
@@ -153,10 +159,10 @@ impl Tenant {
     }
 
     /// Deletes a codebase with its files. Sandboxes that are made from it have to end first: their changes belong in it.
-    pub async fn delete_codebase(self: &Arc<Tenant>, id: &str) -> ServiceResult<()> {
-        let (tenant, id) = (Arc::clone(self), id.to_owned());
+    pub async fn delete(&self, id: &str) -> ServiceResult<()> {
+        let (tenant, id) = (Arc::clone(self.tenant), id.to_owned());
         on_a_thread(move || {
-            let vault = tenant.codebase_vault(&id)?;
+            let vault = codebase_vault(&tenant, &id)?;
             let has_sandboxes = |parent: Option<&str>| parent == Some(id.as_str());
             let made_from = tenant.all_sandboxes();
             let made_from: Vec<&str> = made_from
@@ -179,46 +185,50 @@ impl Tenant {
     }
 
     /// The vault of a codebase, without any rules.
-    pub fn codebase_vault(&self, id: &str) -> ServiceResult<Vault> {
-        // Not every vault is a codebase.
-        if self.state().codebase(id)?.is_none() {
-            return Err(unknown(id));
-        }
-        let vault = self.store().vault(id).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => unknown(id),
-            _ => error.into(),
-        })?;
-        Ok(vault.alone())
-    }
-
-    fn describe(&self, record: CodebaseRecord) -> ServiceResult<Codebase> {
-        let vault = self.codebase_vault(&record.id)?;
-        let info = vault.info()?;
-        let changed = self.store().objects().snapshot(info.head);
-        let changed =
-            changed.map(|snapshot| snapshot.time.seconds * 1000 + i64::from(snapshot.time.nanos / 1_000_000));
-        Ok(Codebase {
-            files: self.counts().of(&record.id, &vault, info.head)?,
-            id: record.id,
-            name: record.name,
-            owner: record.owner,
-            bytes: info.bytes,
-            created: record.created,
-            updated: changed.unwrap_or(record.created).max(record.created),
-        })
-    }
-
-    /// Forgets codebases whose vault was never made, or was deleted by other means.
-    pub(super) fn recover_codebases(&self) -> ServiceResult<()> {
-        for record in self.state().codebases(None, (i64::MIN, ""), usize::MAX)? {
-            if !self.store().has_vault(&record.id)? {
-                self.state().remove_codebase(&record.id)?;
-            }
-        }
-        Ok(())
+    pub fn vault(&self, id: &str) -> ServiceResult<Vault> {
+        codebase_vault(self.tenant, id)
     }
 }
 
+/// The vault of a codebase, without any rules.
+fn codebase_vault(tenant: &Tenant, id: &str) -> ServiceResult<Vault> {
+    // Not every vault is a codebase.
+    if tenant.state().codebase(id)?.is_none() {
+        return Err(unknown(id));
+    }
+    let vault = tenant.store().vault(id).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => unknown(id),
+        _ => error.into(),
+    })?;
+    Ok(vault.alone())
+}
+
+fn describe(tenant: &Tenant, record: CodebaseRecord) -> ServiceResult<Codebase> {
+    let vault = codebase_vault(tenant, &record.id)?;
+    let info = vault.info()?;
+    let changed = tenant.store().objects().snapshot(info.head);
+    let changed =
+        changed.map(|snapshot| snapshot.time.seconds * 1000 + i64::from(snapshot.time.nanos / 1_000_000));
+    Ok(Codebase {
+        files: tenant.counts().of(&record.id, &vault, info.head)?,
+        id: record.id,
+        name: record.name,
+        owner: record.owner,
+        bytes: info.bytes,
+        created: record.created,
+        updated: changed.unwrap_or(record.created).max(record.created),
+    })
+}
+
+/// Forgets codebases whose vault was never made, or was deleted by other means.
+pub(super) fn recover_codebases(tenant: &Tenant) -> ServiceResult<()> {
+    for record in tenant.state().codebases(None, (i64::MIN, ""), usize::MAX)? {
+        if !tenant.store().has_vault(&record.id)? {
+            tenant.state().remove_codebase(&record.id)?;
+        }
+    }
+    Ok(())
+}
 fn unknown(id: &str) -> ServiceError {
     let id = avfs_core::printable(id.as_bytes());
     let text = format!("there is no codebase '{id}'");

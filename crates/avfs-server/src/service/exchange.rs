@@ -73,72 +73,78 @@ impl Turns {
 /// The states of a sandbox and of its vault that know everything of each other.
 pub(super) type Exchanged = Option<(SnapshotId, SnapshotId)>;
 
-impl Tenant {
+/// Changes between the sandboxes of a tenant and their vaults.
+#[derive(Clone, Copy)]
+pub struct TenantExchanges<'a> {
+    pub(super) tenant: &'a Arc<Tenant>,
+}
+
+impl TenantExchanges<'_> {
     /// Merges what a sandbox and its vault have changed since the last time, both ways. Nothing is done where the two
     /// have conflicts, and where the sandbox gives nothing back.
-    pub async fn exchange(self: &Arc<Tenant>, sandbox: &Arc<Sandbox>) -> ServiceResult<()> {
+    pub async fn merge(&self, sandbox: &Arc<Sandbox>) -> ServiceResult<()> {
         if sandbox.spec.gives_back.is_none() {
             return Ok(());
         }
-        let (tenant, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
-        on_a_thread(move || tenant.exchange_now(&sandbox)).await
+        let (tenant, sandbox) = (Arc::clone(self.tenant), Arc::clone(sandbox));
+        on_a_thread(move || exchange_now(&tenant, &sandbox)).await
     }
+}
 
-    fn exchange_now(&self, sandbox: &Sandbox) -> ServiceResult<()> {
-        let above = self.vault_above(sandbox.parent.as_deref())?;
-        let (Some(gives_back), Some(vault)) = (sandbox.spec.gives_back, above) else {
+fn exchange_now(tenant: &Tenant, sandbox: &Sandbox) -> ServiceResult<()> {
+    let above = vault_above(tenant, sandbox.parent.as_deref())?;
+    let (Some(gives_back), Some(vault)) = (sandbox.spec.gives_back, above) else {
+        return Ok(());
+    };
+    let _turn = tenant.turns().of(&vault);
+    let mut exchanged = sandbox.exchanged();
+    let own = sandbox.vault().alone();
+    let heads = (own.head()?, vault.head()?);
+    if *exchanged == Some(heads) {
+        return Ok(());
+    }
+    let options = gives_back.options();
+    if gives_back == GivesBack::Conflicts {
+        let looking = MergeOptions {
+            dry_run: true,
+            ..options.clone()
+        };
+        if !vault.merge(&[&own], &looking)?.conflicts.is_empty() {
             return Ok(());
-        };
-        let _turn = self.turns().of(&vault);
-        let mut exchanged = sandbox.exchanged();
-        let own = sandbox.vault().alone();
-        let heads = (own.head()?, vault.head()?);
-        if *exchanged == Some(heads) {
-            return Ok(());
         }
-        let options = gives_back.options();
-        if gives_back == GivesBack::Conflicts {
-            let looking = MergeOptions {
-                dry_run: true,
-                ..options.clone()
-            };
-            if !vault.merge(&[&own], &looking)?.conflicts.is_empty() {
-                return Ok(());
-            }
-        }
-        let report = vault.merge(&[&own], &options)?;
-        // Only if somebody has changed a file of the vault since it was looked at.
-        let end = SandboxEnd::of(sandbox.parent.as_deref(), &report);
-        self.tell_end(&sandbox.id, &end);
-        // It has everything of the sandbox now, so this has no conflicts.
-        own.merge(&[&vault], &options)?;
-        *exchanged = Some((own.head()?, vault.head()?));
-        Ok(())
     }
+    let report = vault.merge(&[&own], &options)?;
+    // Only if somebody has changed a file of the vault since it was looked at.
+    let end = SandboxEnd::of(sandbox.parent.as_deref(), &report);
+    tenant.tell_end(&sandbox.id, &end);
+    // It has everything of the sandbox now, so this has no conflicts.
+    own.merge(&[&vault], &options)?;
+    *exchanged = Some((own.head()?, vault.head()?));
+    Ok(())
+}
 
-    /// Merges the changes of a sandbox that has ended into the vault that it was made from.
-    pub(super) fn give_back(
-        &self,
-        spec: &SandboxSpec,
-        parent: Option<&str>,
-        own: &Vault,
-    ) -> ServiceResult<SandboxEnd> {
-        let (Some(gives_back), Some(vault)) = (spec.gives_back, self.vault_above(parent)?) else {
-            return Ok(SandboxEnd::default());
-        };
-        let _turn = self.turns().of(&vault);
-        let report = vault.merge(&[&own.alone()], &gives_back.options())?;
-        Ok(SandboxEnd::of(parent, &report))
-    }
+/// Merges the changes of a sandbox that has ended into the vault that it was made from.
+pub(super) fn give_back(
+    tenant: &Tenant,
+    spec: &SandboxSpec,
+    parent: Option<&str>,
+    own: &Vault,
+) -> ServiceResult<SandboxEnd> {
+    let (Some(gives_back), Some(vault)) = (spec.gives_back, vault_above(tenant, parent)?) else {
+        return Ok(SandboxEnd::default());
+    };
+    let _turn = tenant.turns().of(&vault);
+    let report = vault.merge(&[&own.alone()], &gives_back.options())?;
+    Ok(SandboxEnd::of(parent, &report))
+}
 
-    /// The vault that a sandbox was made from, if that still exists.
-    fn vault_above(&self, parent: Option<&str>) -> ServiceResult<Option<Vault>> {
-        let Some(name) = parent else {
-            return Ok(None);
-        };
-        if !self.store().has_vault(name)? {
-            return Ok(None);
-        }
-        Ok(Some(self.store().vault(name)?.alone()))
+/// The vault that a sandbox was made from, if that still exists.
+fn vault_above(tenant: &Tenant, parent: Option<&str>) -> ServiceResult<Option<Vault>> {
+    let Some(name) = parent else {
+        return Ok(None);
+    };
+    if !tenant.store().has_vault(name)? {
+        return Ok(None);
     }
+    Ok(Some(tenant.store().vault(name)?.alone()))
 }

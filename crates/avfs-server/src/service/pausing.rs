@@ -31,29 +31,27 @@ impl Sandbox {
     }
 }
 
-impl Tenant {
+/// Sandboxes of a tenant that stand still.
+#[derive(Clone, Copy)]
+pub struct TenantPauses<'a> {
+    pub(super) tenant: &'a Arc<Tenant>,
+}
+
+impl TenantPauses<'_> {
     /// Pauses a sandbox. Without its memory, its processes are ended.
-    pub async fn pause_sandbox(
-        self: &Arc<Tenant>,
-        sandbox: &Arc<Sandbox>,
-        memory: bool,
-    ) -> ServiceResult<()> {
-        let (tenant, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+    pub async fn pause(&self, sandbox: &Arc<Sandbox>, memory: bool) -> ServiceResult<()> {
+        let (tenant, sandbox) = (Arc::clone(self.tenant), Arc::clone(sandbox));
         on_a_thread(move || {
             let turn = sandbox.pausing();
-            tenant.pause(&sandbox, memory, &turn)
+            pause(&tenant, &sandbox, memory, &turn)
         })
         .await
     }
 
     /// Lets a sandbox exist for so many seconds from now on, and go on if it was paused. The time of one that runs becomes
     /// no shorter.
-    pub async fn resume_sandbox(
-        self: &Arc<Tenant>,
-        sandbox: &Arc<Sandbox>,
-        seconds: u64,
-    ) -> ServiceResult<()> {
-        let (tenant, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+    pub async fn resume(&self, sandbox: &Arc<Sandbox>, seconds: u64) -> ServiceResult<()> {
+        let (tenant, sandbox) = (Arc::clone(self.tenant), Arc::clone(sandbox));
         on_a_thread(move || {
             let _turn = sandbox.pausing();
             let ends = tenant.now()?.day.after_seconds(seconds).0;
@@ -72,30 +70,29 @@ impl Tenant {
         })
         .await
     }
+}
 
-    /// Pauses a sandbox whose time is over, unless it has got more meanwhile.
-    pub(super) fn pause_if_due(&self, sandbox: &Sandbox) -> ServiceResult<()> {
-        let turn = sandbox.pausing();
-        match sandbox.spec.pausing {
-            Some(pausing) if sandbox.pause_is_due() => self.pause(sandbox, pausing.memory, &turn),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    fn pause(&self, sandbox: &Sandbox, memory: bool, _turn: &MutexGuard<'_, ()>) -> ServiceResult<()> {
-        // First of all, so that no new command begins.
-        self.set_expires(sandbox, None)?;
-        if memory {
-            return sandbox
-                .with_open(|open| open.pause())
-                .transpose()
-                .map_err(failed)
-                .map(drop);
-        }
-        sandbox.close().map(serve_on)
+/// Pauses a sandbox whose time is over, unless it has got more meanwhile.
+pub(super) fn pause_if_due(tenant: &Tenant, sandbox: &Sandbox) -> ServiceResult<()> {
+    let turn = sandbox.pausing();
+    match sandbox.spec.pausing {
+        Some(pausing) if sandbox.pause_is_due() => pause(tenant, sandbox, pausing.memory, &turn),
+        Some(_) | None => Ok(()),
     }
 }
 
+fn pause(tenant: &Tenant, sandbox: &Sandbox, memory: bool, _turn: &MutexGuard<'_, ()>) -> ServiceResult<()> {
+    // First of all, so that no new command begins.
+    tenant.set_expires(sandbox, None)?;
+    if memory {
+        return sandbox
+            .with_open(|open| open.pause())
+            .transpose()
+            .map_err(failed)
+            .map(drop);
+    }
+    sandbox.close().map(serve_on)
+}
 fn failed(error: ProcessError) -> ServiceError {
     ServiceError::new(error.code(), ErrorKind::Busy, error.to_string())
 }

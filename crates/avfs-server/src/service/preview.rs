@@ -32,16 +32,22 @@ impl Drop for CancelWhenDropped {
     }
 }
 
-impl Tenant {
+/// What the commands of a tenant would change.
+#[derive(Clone, Copy)]
+pub struct TenantPreviews<'a> {
+    pub(super) tenant: &'a Arc<Tenant>,
+}
+
+impl TenantPreviews<'_> {
     /// Runs the command of a request in a fork that is thrown away, without network and secrets. When this is dropped before
     /// its end, the command is killed.
-    pub async fn preview(self: &Arc<Tenant>, id: ApprovalId) -> ServiceResult<ApprovalPreview> {
-        self.check_open()?;
-        let turn = self.queue().turn().await?;
+    pub async fn of(&self, id: ApprovalId) -> ServiceResult<ApprovalPreview> {
+        self.tenant.check_open()?;
+        let turn = self.tenant.queue().turn().await?;
         let cancel = Cancel::new().map_err(|error| ServiceError::host("preparing a preview", &error))?;
         let _stopping = CancelWhenDropped(cancel.clone());
         let (told, heard) = tokio::sync::oneshot::channel();
-        let tenant = Arc::clone(self);
+        let tenant = Arc::clone(self.tenant);
         let thread = std::thread::Builder::new().name("preview".into());
         let spawned = thread.spawn(move || {
             let _turn = turn;

@@ -88,13 +88,15 @@ enum Told {
     Refused(ServiceError),
 }
 
-impl Tenant {
+/// Commands in the sandboxes of a tenant.
+#[derive(Clone, Copy)]
+pub struct TenantCommands<'a> {
+    pub(super) tenant: &'a Arc<Tenant>,
+}
+
+impl TenantCommands<'_> {
     /// Starts a command that goes on beside its caller.
-    pub async fn start(
-        self: &Arc<Tenant>,
-        sandbox: &Arc<Sandbox>,
-        new: NewProcess,
-    ) -> ServiceResult<Started> {
+    pub async fn start(&self, sandbox: &Arc<Sandbox>, new: NewProcess) -> ServiceResult<Started> {
         let kept = |held: Held| held.keep().ok_or_else(ServiceError::ending);
         match self.begin(sandbox, new).await? {
             Told::Running(held) => kept(held).map(Started::Running),
@@ -104,7 +106,7 @@ impl Tenant {
     }
 
     /// Runs a command to its end. When this is dropped before, the command is killed.
-    pub async fn exec(self: &Arc<Tenant>, sandbox: &Arc<Sandbox>, new: NewProcess) -> ServiceResult<RunEnd> {
+    pub async fn exec(&self, sandbox: &Arc<Sandbox>, new: NewProcess) -> ServiceResult<RunEnd> {
         let (_, end) = self.follow(sandbox, new).await?;
         end.await
     }
@@ -112,7 +114,7 @@ impl Tenant {
     /// Starts a command, and returns what it writes and how it ends. When the latter is dropped before, the command is
     /// killed.
     pub async fn follow(
-        self: &Arc<Tenant>,
+        &self,
         sandbox: &Arc<Sandbox>,
         new: NewProcess,
     ) -> ServiceResult<(
@@ -152,13 +154,13 @@ impl Tenant {
         Ok((output, end))
     }
 
-    async fn begin(self: &Arc<Tenant>, sandbox: &Arc<Sandbox>, new: NewProcess) -> ServiceResult<Told> {
+    async fn begin(&self, sandbox: &Arc<Sandbox>, new: NewProcess) -> ServiceResult<Told> {
         check(&new)?;
-        self.check_open()?;
-        self.check_disk()?;
-        let turn = self.queue().turn().await?;
+        self.tenant.check_open()?;
+        self.tenant.check_disk()?;
+        let turn = self.tenant.queue().turn().await?;
         let (told, heard) = oneshot::channel();
-        let (tenant, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+        let (tenant, sandbox) = (Arc::clone(self.tenant), Arc::clone(sandbox));
         let thread = std::thread::Builder::new().name("command".into());
         let spawned = thread.spawn(move || {
             // Behind everything else, so that nothing of the command is left when another takes its place.

@@ -9,7 +9,7 @@ use agentvfs::rules::Rule;
 use agentvfs::{ErrorKind, Revision, Vault, VaultLimits, VaultName};
 
 use super::error::{ServiceError, ServiceResult};
-use super::exchange::SandboxEnd;
+use super::exchange::{SandboxEnd, give_back};
 use super::pool::{self, Kind, Warm};
 use super::sandbox::{Sandbox, SandboxSpec, check_builder, isolation, network};
 use super::session::Session;
@@ -503,7 +503,7 @@ impl Tenant {
             let record = self.state().sandbox(id)?;
             if let Some(record) = record.filter(|record| record.state == SandboxState::Deleting) {
                 let spec = serde_json::from_str(&record.spec).unwrap_or_default();
-                end = self.give_back(&spec, record.parent.as_deref(), &vault)?;
+                end = give_back(self, &spec, record.parent.as_deref(), &vault)?;
             }
             vault.delete(true)?;
         }

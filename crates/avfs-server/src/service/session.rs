@@ -57,6 +57,27 @@ impl Drop for CancelWhenDropped {
     }
 }
 
+/// A session of which nobody was told. If whoever asked for it is gone, it is ended.
+struct Unclaimed(Option<(Arc<Sandbox>, Arc<Session>)>);
+
+impl Unclaimed {
+    fn claim(mut self) -> ServiceResult<Arc<Session>> {
+        let (_, session) = self.0.take().ok_or_else(ServiceError::ending)?;
+        Ok(session)
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        let Some((sandbox, session)) = self.0.take() else {
+            return;
+        };
+        // This may be a thread that must not wait. Without another one, the session ends when it has been idle.
+        let thread = std::thread::Builder::new().name("ending".into());
+        drop(thread.spawn(move || session.end(&sandbox)));
+    }
+}
+
 impl Session {
     pub(super) fn ended(record: SessionRecord) -> Session {
         Session {
@@ -182,37 +203,40 @@ impl Sandbox {
     }
 }
 
-impl Tenant {
+/// Shells in the sandboxes of a tenant that stay between commands.
+#[derive(Clone, Copy)]
+pub struct TenantSessions<'a> {
+    pub(super) tenant: &'a Arc<Tenant>,
+}
+
+impl TenantSessions<'_> {
     /// Starts a session in a sandbox, with variables in addition to those of the sandbox.
-    pub async fn start_session(
-        self: &Arc<Tenant>,
+    pub async fn start(
+        &self,
         sandbox: &Arc<Sandbox>,
         env: BTreeMap<String, String>,
     ) -> ServiceResult<Arc<Session>> {
         check_words(&Command::Shell("sh".to_owned()), &env)?;
-        self.check_open()?;
-        let (tenant, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
-        on_a_thread(move || {
+        self.tenant.check_open()?;
+        let (tenant, sandbox) = (Arc::clone(self.tenant), Arc::clone(sandbox));
+        let started = on_a_thread(move || {
             sandbox.touch();
-            sandbox.start_session(&tenant, &env)
-        })
-        .await
+            let session = sandbox.start_session(&tenant, &env)?;
+            Ok(Unclaimed(Some((sandbox, session))))
+        });
+        started.await?.claim()
     }
 
     /// Ends a session. It stays known as one that has ended.
-    pub async fn end_session(
-        self: &Arc<Tenant>,
-        sandbox: &Arc<Sandbox>,
-        session: &Arc<Session>,
-    ) -> ServiceResult<()> {
+    pub async fn end(&self, sandbox: &Arc<Sandbox>, session: &Arc<Session>) -> ServiceResult<()> {
         let (sandbox, session) = (Arc::clone(sandbox), Arc::clone(session));
         on_a_thread(move || session.end(&sandbox)).await
     }
 
     /// Runs a command in a session, and returns what it writes and the envelope that it ends with. When the latter is dropped
     /// before, the command is stopped.
-    pub async fn session_exec(
-        self: &Arc<Tenant>,
+    pub async fn exec(
+        &self,
         sandbox: &Arc<Sandbox>,
         session: &Arc<Session>,
         new: NewSessionCommand,
@@ -221,11 +245,11 @@ impl Tenant {
         impl Future<Output = ServiceResult<Value>> + Send + use<>,
     )> {
         check_words(&new.command, &BTreeMap::new())?;
-        self.check_open()?;
-        self.check_disk()?;
+        self.tenant.check_open()?;
+        self.tenant.check_disk()?;
         let held = session.open()?;
         let attended = sandbox.attend();
-        let turn = self.queue().turn().await?;
+        let turn = self.tenant.queue().turn().await?;
         let cancel = Cancel::new().map_err(|error| ServiceError::host("preparing a command", &error))?;
         let stopping = CancelWhenDropped(cancel.clone());
         let output = Arc::new(OutputLog::default());

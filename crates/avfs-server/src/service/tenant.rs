@@ -9,7 +9,7 @@ use agentvfs::mount::Report;
 use agentvfs::{ErrorKind, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::codebases::FileCounts;
+use super::codebases::{FileCounts, recover_codebases};
 use super::disk::DiskUse;
 use super::ended::EndedProcesses;
 use super::error::{ServiceError, ServiceResult};
@@ -121,7 +121,7 @@ impl Tenant {
             is_ending: AtomicBool::new(false),
         };
         tenant.recover(now, moved)?;
-        tenant.recover_codebases()?;
+        recover_codebases(&tenant)?;
         tenant.look_at_disk();
         tenant.spare.keep();
         Ok(tenant)

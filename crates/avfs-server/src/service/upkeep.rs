@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::ServiceResult;
 use super::exchange::SandboxEnd;
+use super::pausing::pause_if_due;
 use super::pool;
 use super::sandbox::Sandbox;
 use super::sandboxes::serve_on;
@@ -100,7 +101,7 @@ impl Tenant {
                 sandbox.measure();
             }
             if sandbox.pause_is_due() {
-                self.note("pausing", &sandbox, self.pause_if_due(&sandbox));
+                self.note("pausing", &sandbox, pause_if_due(self, &sandbox));
             } else if sandbox.has_expired() {
                 match self.delete(&sandbox) {
                     Ok(end) => self.tell_end(&sandbox.id, &end),

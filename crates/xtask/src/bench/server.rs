@@ -23,10 +23,12 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
     let place = tempfile::Builder::new()
         .prefix("server-")
         .tempdir_in(&options.dir)?;
-    let site = Site::start(&avfs, place.path())?;
+    let site = Site::start(&avfs, &place.path().join("plain"), &[])?;
     let wants = |part: &str| options.parts.iter().any(|wanted| wanted == part);
     if wants("cycles") {
-        cycles::measure(&site, &options)?;
+        let warm = options.warm.to_string();
+        let pool = Site::start(&avfs, &place.path().join("warm"), &["--warm", &warm])?;
+        cycles::measure([&site, &pool], &options)?;
     }
     if wants("fork") {
         weights::fork(&site, options.files)?;
@@ -51,6 +53,8 @@ struct Options {
     clients: Vec<usize>,
     /// How many sandboxes each number of clients makes altogether.
     cycles: usize,
+    /// How many sandboxes the server with a pool keeps ready.
+    warm: usize,
     sandboxes: usize,
     files: usize,
     megabytes: usize,
@@ -68,6 +72,7 @@ impl Options {
             parts: parts.map(str::to_owned).to_vec(),
             clients: vec![1, 8, 64],
             cycles: 200,
+            warm: 4,
             sandboxes: 200,
             files: 10_000,
             megabytes: 1024,
@@ -86,6 +91,7 @@ impl Options {
                     options.clients = list().iter().map(|n| n.parse()).collect::<Result<_, _>>()?
                 }
                 "--cycles" => options.cycles = value.parse()?,
+                "--warm" => options.warm = value.parse()?,
                 "--sandboxes" => options.sandboxes = value.parse()?,
                 "--files" => options.files = value.parse()?,
                 "--megabytes" => options.megabytes = value.parse()?,

@@ -20,7 +20,9 @@ pub struct Site {
 }
 
 impl Site {
-    pub fn start(avfs: &Path, place: &Path) -> Result<Site> {
+    /// Starts one with these words in addition.
+    pub fn start(avfs: &Path, place: &Path, words: &[&str]) -> Result<Site> {
+        std::fs::create_dir_all(place)?;
         let command = || {
             let mut command = Command::new(avfs);
             command
@@ -37,6 +39,7 @@ impl Site {
         let log = std::fs::File::create(place.join("log"))?;
         let mut process = command()
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+            .args(words)
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

@@ -27,35 +27,49 @@ impl Times {
         }
     }
 
-    fn print(&mut self, clients: usize) {
+    fn at(&mut self, part: usize) -> f64 {
         self.all.sort();
-        let at = |part: usize| self.all[(self.all.len() - 1) * part / 100].as_secs_f64() * 1e3;
+        self.all[(self.all.len() - 1) * part / 100].as_secs_f64() * 1e3
+    }
+
+    /// Prints them, beside those of bubblewrap alone in the same rounds: the machine may be busy with other things.
+    fn print(&mut self, clients: usize, alone: f64) {
+        let (median, most) = (self.at(50), self.at(99));
         println!(
-            "| {} | {clients} | {:.1} ms | {:.1} ms |",
+            "| {} | {clients} | {median:.1} ms | {most:.1} ms | {:.2} |",
             self.name,
-            at(50),
-            at(99)
+            median / alone
         );
     }
 }
 
-pub fn measure(site: &Site, options: &Options) -> Result<()> {
-    println!("| | clients | median | 99th percentile |\n|---|---|---|---|");
+const STEPS: [&str; 4] = ["create", "exec `true`", "delete", "create + exec"];
+
+/// Measures a server, and one that has sandboxes ready.
+pub fn measure(sites: [&Site; 2], options: &Options) -> Result<()> {
+    println!("| | clients | median | 99th percentile | median / bubblewrap alone |\n|---|---|---|---|---|");
     // The first ones warm up.
-    in_parallel(2, 4, || site.connect(), |connection| cycle(connection).map(drop))?;
+    for site in sites {
+        in_parallel(2, 4, || site.connect(), |connection| cycle(connection).map(drop))?;
+    }
     for clients in &options.clients {
-        let mut steps = ["create", "exec `true`", "delete", "create + exec"].map(Times::new);
+        let mut steps = [
+            STEPS.map(Times::new),
+            STEPS.map(|step| Times::new(&format!("{step}, {} ready", options.warm))),
+        ];
         let mut alone = Times::new("bubblewrap alone");
         let mut docker = Times::new("docker run");
         let most = options.cycles.div_ceil(TURNS).max(*clients);
         for _ in 0..TURNS {
-            let done = in_parallel(*clients, most, || site.connect(), cycle)?;
-            for taken in done {
-                let all = [taken[0], taken[1], taken[2], taken[0] + taken[1]];
-                steps
-                    .iter_mut()
-                    .zip(all)
-                    .for_each(|(step, time)| step.all.push(time));
+            for (site, steps) in sites.into_iter().zip(&mut steps) {
+                let done = in_parallel(*clients, most, || site.connect(), cycle)?;
+                for taken in done {
+                    let all = [taken[0], taken[1], taken[2], taken[0] + taken[1]];
+                    steps
+                        .iter_mut()
+                        .zip(all)
+                        .for_each(|(step, time)| step.all.push(time));
+                }
             }
             alone
                 .all
@@ -66,9 +80,10 @@ pub fn measure(site: &Site, options: &Options) -> Result<()> {
                 docker.all.extend(in_parallel(*clients, few, || Ok(()), run)?);
             }
         }
-        for times in steps.iter_mut().chain([&mut alone, &mut docker]) {
+        let median = alone.at(50);
+        for times in steps.iter_mut().flatten().chain([&mut alone, &mut docker]) {
             if !times.all.is_empty() {
-                times.print(*clients);
+                times.print(*clients, median);
             }
         }
     }

@@ -128,7 +128,7 @@ impl SandboxArguments {
         let mut drawn = Self {
             arguments: namespaces(plan),
             files: Vec::new(),
-            staged: StagedPaths::new(),
+            staged: StagedPaths::new().map(StagedPaths::without_system_controls),
         };
         for step in &tree.steps {
             let step = reachable(step, drawn.staged.as_mut())?;

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::Child;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use rustix::net::SocketType;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::builder::BuilderTies;
-
+use super::child::StartedChild;
 use super::ending::{RunFacts, outcome, rlimits};
 use super::pipes::{StageEnds, output_pipe, pipes, socket_pair};
 use super::processes::ProcessTable;
@@ -49,7 +48,7 @@ pub(super) struct BuiltRun<'r, 'p> {
 #[derive(Debug)]
 pub(super) enum BuilderProcess {
     /// A child that builds the sandbox, or the stage itself, and ends after everything in the sandbox.
-    Child(Child),
+    Child(StartedChild),
     /// The first process of a sandbox that somebody else has built. Its end is the end of all others.
     First(OwnedFd),
 }
@@ -58,11 +57,7 @@ impl BuilderProcess {
     /// A pidfd and not the number: it cannot come to mean another process, and it can be polled.
     pub(super) fn pidfd(&self) -> io::Result<OwnedFd> {
         match self {
-            BuilderProcess::Child(child) => {
-                let pid = Pid::from_raw(child.id().cast_signed());
-                let pid = pid.ok_or_else(|| io::Error::other("no process"))?;
-                Ok(pidfd_open(pid, PidfdFlags::empty())?)
-            }
+            BuilderProcess::Child(child) => Ok(pidfd_open(child.pid(), PidfdFlags::empty())?),
             BuilderProcess::First(first) => first.try_clone(),
         }
     }
@@ -70,7 +65,7 @@ impl BuilderProcess {
     /// The number of our child.
     pub(super) fn child(&self) -> Option<Pid> {
         match self {
-            BuilderProcess::Child(child) => Pid::from_raw(child.id().cast_signed()),
+            BuilderProcess::Child(child) => Some(child.pid()),
             BuilderProcess::First(_) => None,
         }
     }
@@ -78,7 +73,7 @@ impl BuilderProcess {
     /// Once it has ended.
     pub(super) fn reap(&mut self) -> io::Result<()> {
         match self {
-            BuilderProcess::Child(child) => child.wait().map(drop),
+            BuilderProcess::Child(child) => child.wait(),
             // Its parent does it.
             BuilderProcess::First(_) => Ok(()),
         }

@@ -4,10 +4,8 @@
 
 use std::ffi::{CStr, CString, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::FdFlags;
@@ -18,9 +16,18 @@ use rustix::thread::{CapabilitySet, UnshareFlags};
 use super::vaults::mounted_vaults;
 use crate::plan::UNPRIVILEGED;
 
+mod shared;
+
+use shared::SharedStart;
+pub(super) use shared::StartedChild;
+
 /// Where root shows the unprivileged user of a run files that it could not reach otherwise: a directory that
 /// every system has, covered in a mount namespace of the child's own.
 const STAGING: &CStr = c"/tmp";
+
+/// A directory that every system has, in which no vault can be mounted. It may have many mounts itself, such as those of
+/// control groups.
+const SYSTEM_CONTROLS: &CStr = c"/sys";
 
 /// A process to start.
 pub(super) struct ChildStart {
@@ -41,38 +48,34 @@ pub(super) struct ChildStart {
 }
 
 impl ChildStart {
-    pub(super) fn spawn(self) -> io::Result<Child> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments).env_clear().current_dir("/");
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(self.talk);
-        let (mut keep, mut staged) = (self.keep, self.staged);
-        let parent = rustix::process::getpid();
-        let drop_root = is_root();
-        let before_exec = move || {
-            if let Some(staged) = &mut staged {
-                staged.mount()?;
-            }
-            keep_only(&keep)?;
-            if let Some(first) = self.renumbered_from {
-                renumber(&mut keep, first)?;
-            }
-            rustix::process::setsid()?;
-            if drop_root {
-                become_unprivileged()?;
-            }
-            if self.dies_with_parent {
-                die_with(parent)
-            } else {
-                Ok(())
-            }
-        };
-        // SAFETY: system calls only; everything that they need was allocated before.
-        let child = unsafe { command.pre_exec(before_exec) }.spawn();
-        drop(self.held);
+    /// The child runs in the memory of this process until it has become the program, as one of `posix_spawn` does: a
+    /// copy of the tables of a large process would take longer than everything else. Nothing that the child does there
+    /// may allocate, or leave a descriptor of its own in a value that this process drops.
+    pub(super) fn spawn(mut self) -> io::Result<StartedChild> {
+        let held = std::mem::take(&mut self.held);
+        let child = SharedStart::new(self)?.carry_out();
+        drop(held);
         child
+    }
+
+    /// In the child, before it becomes the program.
+    fn prepare(&mut self, parent: Pid, drop_root: bool) -> io::Result<()> {
+        if let Some(staged) = &mut self.staged {
+            staged.mount()?;
+        }
+        keep_only(&self.keep)?;
+        if let Some(first) = self.renumbered_from {
+            renumber(&mut self.keep, first)?;
+        }
+        rustix::process::setsid()?;
+        if drop_root {
+            become_unprivileged()?;
+        }
+        if self.dies_with_parent {
+            die_with(parent)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -102,8 +105,7 @@ fn keep_only(keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves all of them out of the way first: a number that is wanted may be another one's. The pipe by which a failure to
-/// execute the program would be reported may be lost; the program is known to be there.
+/// Moves all of them out of the way first: a number that is wanted may be another one's.
 fn renumber(keep: &mut [RawFd], first: RawFd) -> io::Result<()> {
     let highest = keep
         .iter()
@@ -153,22 +155,44 @@ pub(super) struct StagedPaths {
     /// Mount points of vaults: each has a copy in the namespace of the child, which would prevent the mount
     /// from ending.
     vaults: Vec<CString>,
+    /// Where each of them is moved, before they are all removed.
+    away: Vec<CString>,
+    /// A mount that the program does not need.
+    unneeded: Option<&'static CStr>,
 }
 
 struct StagedItem {
     from: CString,
     at: CString,
     is_directory: bool,
-    tree: Option<OwnedFd>,
+    /// A number in the table of the child, which means nothing in that of the parent: it is closed by `exec`.
+    tree: Option<RawFd>,
 }
 
 impl StagedPaths {
     /// `None` if this process needs no staging, or is not allowed to mount.
     pub(super) fn new() -> Option<Self> {
-        (is_root() && may_mount()).then(|| Self {
+        if !is_root() || !may_mount() {
+            return None;
+        }
+        let vaults = mounted_vaults();
+        let top = SYSTEM_CONTROLS.to_string_lossy();
+        let away = (0..vaults.len()).map(|number| CString::new(format!("{top}/{number}")));
+        let away = away.collect::<Result<_, _>>().ok()?;
+        Some(Self {
             items: Vec::new(),
-            vaults: mounted_vaults(),
+            vaults,
+            away,
+            unneeded: None,
         })
+    }
+
+    /// For a program that does not look into `/sys`, and that reads the list of all mounts again and again.
+    pub(super) fn without_system_controls(self) -> Self {
+        Self {
+            unneeded: Some(SYSTEM_CONTROLS),
+            ..self
+        }
     }
 
     /// Adds a path of the host, and returns its staged path.
@@ -198,21 +222,52 @@ impl StagedPaths {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
                 | OpenTreeFlags::AT_RECURSIVE;
-            item.tree = Some(rustix::mount::open_tree(CWD, item.from.as_c_str(), flags)?);
+            item.tree = Some(rustix::mount::open_tree(CWD, item.from.as_c_str(), flags)?.into_raw_fd());
         }
-        for vault in &self.vaults {
-            // Fails if the mount has been removed meanwhile, which is fine.
-            let _ = rustix::mount::unmount(vault.as_c_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        if let Some(unneeded) = self.unneeded {
+            // There may be nothing mounted, which is fine.
+            let _ = rustix::mount::unmount(unneeded, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
+        self.remove_vaults();
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         rustix::mount::mount(c"tmpfs", STAGING, c"tmpfs", flags, c"mode=0755")?;
         self.items.iter().try_for_each(StagedItem::put)
+    }
+
+    /// All of them with one unmount of what they are moved into: after each unmount, the kernel waits until no processor
+    /// uses the mount, and there are as many as sandboxes are open.
+    fn remove_vaults(&self) {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        let leaving = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+        let is_held = !self.vaults.is_empty()
+            && rustix::mount::mount(c"tmpfs", SYSTEM_CONTROLS, c"tmpfs", flags, c"mode=0700").is_ok();
+        for (vault, away) in self.vaults.iter().zip(&self.away) {
+            let is_moved = is_held
+                && rustix::fs::mkdir(away.as_c_str(), Mode::RWXU).is_ok()
+                && rustix::mount::move_mount(
+                    CWD,
+                    vault.as_c_str(),
+                    CWD,
+                    away.as_c_str(),
+                    MoveMountFlags::empty(),
+                )
+                .is_ok();
+            if !is_moved {
+                // Fails if the mount has been removed meanwhile, or with one that it was in; both are fine.
+                let _ = rustix::mount::unmount(vault.as_c_str(), leaving);
+            }
+        }
+        if is_held {
+            let _ = rustix::mount::unmount(SYSTEM_CONTROLS, leaving);
+        }
     }
 }
 
 impl StagedItem {
     fn put(&self) -> io::Result<()> {
-        let Some(tree) = &self.tree else { return Ok(()) };
+        let Some(tree) = self.tree else { return Ok(()) };
+        // SAFETY: opened above, in this child, and closed by nobody before `exec`.
+        let tree = unsafe { BorrowedFd::borrow_raw(tree) };
         let at = self.at.as_c_str();
         if self.is_directory {
             rustix::fs::mkdir(at, Mode::RWXU)?
@@ -224,13 +279,7 @@ impl StagedItem {
             )?)
         }
         let empty_source = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-        Ok(rustix::mount::move_mount(
-            tree.as_fd(),
-            c"",
-            CWD,
-            at,
-            empty_source,
-        )?)
+        Ok(rustix::mount::move_mount(tree, c"", CWD, at, empty_source)?)
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::Access;
@@ -45,8 +46,7 @@ impl ControlGroup {
         {
             return Ok(None);
         }
-        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let found = places(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"));
+        let found = places(&group_mounts(), &own_groups());
         // The first place that works: in a container, some of them cannot be written.
         let Some(group) = found
             .iter()
@@ -65,8 +65,7 @@ impl ControlGroup {
 
     /// Whether the system would allow one, as far as can be determined without creating it.
     pub(crate) fn is_available() -> bool {
-        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let found = places(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"));
+        let found = places(&group_mounts(), &own_groups());
         let may_make = |directory: &Path| rustix::fs::access(directory, Access::WRITE_OK).is_ok();
         found.iter().any(|place| match place {
             CgroupPlace::V2(directories) => directories
@@ -289,6 +288,28 @@ fn no_cpus(source: io::Error) -> LimitError {
 /// Version 2 counts shares from 1 to 10,000, version 1 from 2 to 262,144.
 fn weight(shares: u64) -> u64 {
     1 + shares.clamp(2, 262_144).saturating_sub(2) * 9_999 / 262_142
+}
+
+/// Which groups this process is in.
+fn own_groups() -> String {
+    fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
+}
+
+/// The lines of this process's mounts that are about control groups. They are there before the first run and stay, and
+/// the list of all mounts becomes long when many sandboxes are open.
+fn group_mounts() -> Arc<str> {
+    static FOUND: Mutex<Option<Arc<str>>> = Mutex::new(None);
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = &*found {
+        return Arc::clone(found);
+    }
+    let all = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let lines = all.lines().filter(|line| line.contains(" - cgroup"));
+    let lines: Arc<str> = lines.flat_map(|line| [line, "\n"]).collect::<String>().into();
+    if !lines.is_empty() {
+        *found = Some(Arc::clone(&lines));
+    }
+    lines
 }
 
 /// Whether groups below this one of version 2 can have limits, and processes can be moved there.

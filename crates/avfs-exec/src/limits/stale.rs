@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,12 +14,25 @@ const PREFIX: &str = "avfs-run-";
 /// A name for a new group of this process: its number, when it began, and a count.
 pub(crate) fn name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let pid = std::process::id();
+    let (pid, time) = own_identity();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!(
-        "{PREFIX}{pid}-{}-{count}",
-        began(Path::new("/proc"), pid).unwrap_or(0)
-    )
+    format!("{PREFIX}{pid}-{time}-{count}")
+}
+
+/// The number of this process, and when it began.
+fn own_identity() -> (u32, u64) {
+    static FIRST: LazyLock<(u32, u64)> = LazyLock::new(identity_now);
+    // A forked child has a copy of what its parent knows of itself.
+    if FIRST.0 == std::process::id() {
+        *FIRST
+    } else {
+        identity_now()
+    }
+}
+
+fn identity_now() -> (u32, u64) {
+    let pid = std::process::id();
+    (pid, began(Path::new("/proc"), pid).unwrap_or(0))
 }
 
 /// Removes groups of launchers that are gone. A group that still has processes stays, because the kernel refuses.
@@ -77,7 +91,11 @@ fn is_stale(proc: &Path, name: &str) -> bool {
     else {
         return false;
     };
-    u32::try_from(pid).is_ok_and(|pid| began(proc, pid) != Some(time))
+    let Ok(pid) = u32::try_from(pid) else {
+        return false;
+    };
+    // A process with many open sandboxes has many groups, and meets all of them whenever it makes another one.
+    (pid, time) != own_identity() && began(proc, pid) != Some(time)
 }
 
 /// The start time of a process, in ticks since boot: the pair of number and time is unique.

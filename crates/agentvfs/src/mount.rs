@@ -4,9 +4,10 @@ mod live;
 mod options;
 mod service;
 
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use avfs_core::rules::Rule;
@@ -47,12 +48,27 @@ pub fn connect(vault: &str, dir: &Path, options: &MountOptions) -> Result<OwnedF
         default_permissions: !leaves_to_server,
         ..mounting::FuseMountOptions::new(format!("avfs:{vault}"))
     };
-    Ok(mounting::mount(dir, &kernel)?)
+    let connection = mounting::mount(dir, &kernel)?;
+    if !leaves_to_server {
+        checked_by_kernel().insert(dir.to_owned());
+    }
+    Ok(connection)
+}
+
+/// Mounts that this process has made and not begun to serve, and at which the kernel checks mode and owner. Without
+/// them, it would have to read the list of all mounts, which becomes long when many sandboxes are open.
+static CHECKED_BY_KERNEL: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+
+fn checked_by_kernel() -> MutexGuard<'static, HashSet<PathBuf>> {
+    CHECKED_BY_KERNEL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the server checks mode and owner at a mount. Assumed for one that is not visible here: checking
 /// twice does no harm.
 fn leaves_modes_to_server(dir: &Path) -> bool {
+    if checked_by_kernel().remove(dir) {
+        return false;
+    }
     let mounts = mounting::mounts().unwrap_or_default();
     let found = mounts.iter().rfind(|mount| mount.at == dir);
     // Where root comes in alone, there is nothing to be checked.
@@ -86,6 +102,7 @@ pub fn vault_at(dir: &Path) -> Result<Option<String>> {
 
 /// Removes a mount that was created and will not be served.
 pub fn detach(dir: &Path) {
+    checked_by_kernel().remove(dir);
     // If it is no longer there, that is fine.
     let _ = mounting::unmount(dir, UnmountMode::Detach);
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use crate::error::{Error, Result};
-use crate::run_leftovers::{BUNDLES, DOOR, MOUNTPOINT, clear_away_in_turn, remove, turn};
+use crate::run_leftovers::{BUNDLES, DOOR, MOUNTPOINT, clear_away_in_turn, own, remove, turn};
 pub(crate) use crate::run_leftovers::{
     HOME_MOUNTPOINT, HOME_PRIVATE, LOCK, RECORD, RUNS, SESSIONS, TALK, clear_away, copy_of,
 };
@@ -39,6 +39,7 @@ impl RunDirectory {
             Ok(lock)
         };
         let lock = made().map_err(|source| host("making", &place, source))?;
+        own().insert(place.clone());
         Ok(RunDirectory { place, _lock: lock })
     }
 
@@ -63,6 +64,7 @@ impl RunDirectory {
 impl Drop for RunDirectory {
     fn drop(&mut self) {
         remove(&self.place);
+        own().remove(&self.place);
     }
 }
 

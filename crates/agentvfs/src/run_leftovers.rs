@@ -1,9 +1,11 @@
 //! What runs and sessions have in their directories, and how the leftovers of dead ones are found and removed.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use avfs_fuse::mounting::{self, UnmountMode};
 use rustix::fs::FlockOperation;
@@ -31,6 +33,14 @@ const COPY: &str = "avfs-copy-";
 const OF_SESSION: [&str; 2] = ["control", RECORD];
 pub(crate) const RECORD: &str = "session.json";
 pub(crate) const TALK: &str = "talk";
+
+/// The directories of this process that go on. It need not ask for their locks, and there may be many. A forked child
+/// has a copy of the list, and takes none of those away either.
+static OWN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+
+pub(crate) fn own() -> MutexGuard<'static, HashSet<PathBuf>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The place of a plain copy for a run, which every user of the machine can reach.
 pub(crate) fn copy_of(run: &str) -> PathBuf {
@@ -88,6 +98,9 @@ fn places(home: &Path) -> impl Iterator<Item = PathBuf> {
 /// Whether a directory is a leftover. A directory without a lock could not be removed completely: a process
 /// that creates a directory has locked it before it releases the turn.
 fn is_left(place: &Path) -> bool {
+    if own().contains(place) {
+        return false;
+    }
     match File::open(place.join(LOCK)) {
         Ok(lock) => rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,

@@ -151,7 +151,11 @@ impl Vault {
             match self.ownership().find()? {
                 // As the owner, and not before: another one may die while we wait for it.
                 VaultOwner::Us(ownership) => {
-                    let opened = self.open_as(ownership).and_then(OpenVault::without_journal);
+                    let opened = if self.has_journal()? {
+                        self.open_as(ownership).and_then(OpenVault::without_journal)
+                    } else {
+                        self.open_in_memory(ownership)
+                    };
                     return opened.map_err(|error| self.unstored().explain(error));
                 }
                 VaultOwner::Served(owner) => match owner.settle() {
@@ -219,6 +223,27 @@ impl Vault {
         retry::repeat(self, |open| Ok(act(open)))
     }
 
+    /// For changes that become a snapshot at once, where no earlier owner has left any.
+    fn open_in_memory(&self, ownership: Ownership) -> Result<OpenVault> {
+        let record = self.record_of_new_owner()?;
+        let tree = self.tree_in_memory(&record)?;
+        Ok(OpenVault::new(
+            self.clone(),
+            record,
+            tree,
+            None,
+            Role::Owner(ownership),
+        ))
+    }
+
+    /// Open files of an earlier owner died with it.
+    fn record_of_new_owner(&self) -> Result<VaultRecord> {
+        Ok(VaultRecord {
+            nameless: Vec::new(),
+            ..self.record()?.0
+        })
+    }
+
     fn open_as(&self, ownership: Ownership) -> Result<OpenVault> {
         // A replayed journal may refer to objects that nothing else needs; the pin of the process that put
         // them died with it.
@@ -227,11 +252,7 @@ impl Vault {
         } else {
             None
         };
-        // Open files of an earlier owner died with it.
-        let record = VaultRecord {
-            nameless: Vec::new(),
-            ..self.record()?.0
-        };
+        let record = self.record_of_new_owner()?;
         let tree = match self.journal_place(&record.head) {
             Some(place) => {
                 let (objects, clock) = (self.store.objects().clone(), self.store.clock());

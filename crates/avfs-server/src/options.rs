@@ -55,7 +55,7 @@ pub struct TenantLimits {
     pub running: usize,
     /// Commands that wait for one of those to end. More are refused at once.
     pub waiting: usize,
-    /// Sandboxes that are ready before anybody asks for them, of each kind that was asked for lately.
+    /// Sandboxes that are ready before anybody asks for them, of each kind that was asked for twice lately.
     pub warm: usize,
     /// Bytes of memory of all processes of one sandbox.
     pub memory: u64,

@@ -1,7 +1,7 @@
 //! Sandboxes that are ready before anybody asks for them.
 //!
-//! A tenant keeps some of each kind that was asked for lately: the same files, and the same settings. One that is ready is
-//! open, and written down as one that is being made, so that the next server removes what a killed one had. When it is
+//! A tenant keeps some of each kind that was asked for twice lately: the same files, and the same settings. What is asked
+//! for once, such as a sandbox with a secret of its own, costs nothing. One that is ready is open, and written down as one that is being made, so that the next server removes what a killed one had. When it is
 //! taken, it is written down as any other sandbox, and another one is made in the background.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use agentvfs::rules::Rule;
 use agentvfs::{OpenSandbox, PolicyInForce, Revision, SnapshotId, Vault};
 
 use super::error::ServiceResult;
-use super::sandbox::{Sandbox, SandboxSpec};
+use super::sandbox::SandboxSpec;
 use super::sandboxes::{NewSandbox, fresh_id, sandbox_of, serve_on};
 use super::tenant::Tenant;
 use crate::clock::SteadyMillis;
@@ -19,6 +19,10 @@ use crate::state::SandboxRecord;
 
 /// Of how many kinds some are kept.
 const KINDS: usize = 4;
+/// How many kinds are remembered.
+const REMEMBERED: usize = 64;
+/// How often a kind has to be asked for before some are kept.
+const WANTED: usize = 2;
 /// How long a kind is kept that nobody asks for.
 const UNASKED_MS: i64 = 15 * 60 * 1000;
 
@@ -86,6 +90,8 @@ pub(super) struct Warm {
 struct Shelf<W> {
     kind: Arc<Kind>,
     ready: Vec<W>,
+    /// How often it was asked for.
+    count: usize,
     /// When somebody last asked for one, on the clock that nobody sets.
     asked: i64,
 }
@@ -125,34 +131,40 @@ impl<W> WarmPool<W> {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes one of a kind, and notes that the kind was asked for. Kinds that make room for it are returned too.
+    /// Takes one of a kind, and notes that the kind was asked for. What is ready of kinds that make room for it is returned
+    /// too.
     fn ask(&self, kind: &Kind, now: i64) -> (Option<W>, Vec<W>) {
         let mut shelves = self.shelves();
-        if let Some(shelf) = shelves.iter_mut().find(|shelf| *shelf.kind == *kind) {
-            shelf.asked = now;
-            let taken = shelf.ready.pop();
-            self.taken.fetch_add(taken.is_some().into(), Ordering::Relaxed);
-            return (taken, Vec::new());
-        }
-        let mut gone = Vec::new();
-        while shelves.len() >= KINDS {
-            let oldest = shelves.iter().enumerate().min_by_key(|(_, shelf)| shelf.asked);
-            let Some(at) = oldest.map(|(at, _)| at) else { break };
-            gone.extend(shelves.swap_remove(at).ready);
-        }
-        shelves.push(Shelf {
-            kind: Arc::new(kind.clone()),
-            ready: Vec::new(),
-            asked: now,
+        let at = shelves.iter().position(|shelf| *shelf.kind == *kind);
+        // The one that was asked for last is the first.
+        let mut shelf = match at {
+            Some(at) => shelves.remove(at),
+            None => Shelf {
+                kind: Arc::new(kind.clone()),
+                ready: Vec::new(),
+                count: 0,
+                asked: now,
+            },
+        };
+        shelf.asked = now;
+        shelf.count += 1;
+        let taken = shelf.ready.pop();
+        self.taken.fetch_add(taken.is_some().into(), Ordering::Relaxed);
+        shelves.insert(0, shelf);
+        shelves.truncate(REMEMBERED);
+        let wanted = shelves.iter_mut().filter(|shelf| shelf.count >= WANTED);
+        let gone = wanted.skip(KINDS).flat_map(|shelf| {
+            shelf.count = 0;
+            std::mem::take(&mut shelf.ready)
         });
-        (None, gone)
+        (taken, gone.collect())
     }
 
     /// The kind of which one is to be made next: that which was asked for last.
     fn lacking(&self) -> Option<Arc<Kind>> {
         let shelves = self.shelves();
-        let lacking = shelves.iter().filter(|shelf| shelf.ready.len() < self.size);
-        let next = lacking.max_by_key(|shelf| shelf.asked)?;
+        let mut wanted = shelves.iter().filter(|shelf| shelf.count >= WANTED);
+        let next = wanted.find(|shelf| shelf.ready.len() < self.size)?;
         Some(Arc::clone(&next.kind))
     }
 
@@ -160,7 +172,7 @@ impl<W> WarmPool<W> {
     fn keep(&self, kind: &Kind, made: W) -> Option<W> {
         let mut shelves = self.shelves();
         match shelves.iter_mut().find(|shelf| *shelf.kind == *kind) {
-            Some(shelf) if shelf.ready.len() < self.size => {
+            Some(shelf) if shelf.count >= WANTED && shelf.ready.len() < self.size => {
                 shelf.ready.push(made);
                 None
             }
@@ -278,20 +290,13 @@ pub(super) fn drain(tenant: &Tenant) {
     gone.into_iter().for_each(|warm| discard(tenant, warm));
 }
 
-impl Sandbox {
-    /// Opens a sandbox that nobody knows of, and gives that away.
-    fn open_alone(self, tenant: &Tenant) -> ServiceResult<OpenSandbox> {
-        let opened = self.opened(tenant)?;
-        drop(self.take_open());
-        Arc::try_unwrap(opened).map_err(|_| super::error::ServiceError::ending())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use agentvfs::Store;
 
     use super::*;
+
+    const NONE: [u32; 0] = [];
 
     fn kind(policy: &PolicyInForce, prefix: &'static str) -> Kind {
         Kind {
@@ -304,32 +309,58 @@ mod tests {
         }
     }
 
+    /// Asks twice, so that some are kept. Nothing is ready of it before.
+    fn want(pool: &WarmPool<u32>, kind: &Kind, now: i64) -> Vec<u32> {
+        assert_eq!(pool.ask(kind, now), (None, vec![]));
+        let (taken, gone) = pool.ask(kind, now);
+        assert_eq!(taken, None);
+        gone
+    }
+
+    #[test]
+    fn what_is_asked_for_once_is_not_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let policy = Store::open(directory.path()).unwrap().policy_in_force().unwrap();
+        let pool: WarmPool<u32> = WarmPool::new(2);
+        let a = kind(&policy, "a");
+        assert_eq!(pool.ask(&a, 1), (None, vec![]));
+        assert!(pool.lacking().is_none());
+        assert_eq!(pool.keep(&a, 1), Some(1));
+        // Others that are asked for once push out nothing that is wanted.
+        assert_eq!(pool.ask(&a, 2), (None, vec![]));
+        assert_eq!(pool.keep(&a, 1), None);
+        for prefix in ["b", "c", "d", "e", "f", "g"] {
+            assert_eq!(pool.ask(&kind(&policy, prefix), 3), (None, vec![]));
+        }
+        assert_eq!(pool.ask(&a, 4), (Some(1), vec![]));
+    }
+
     #[test]
     fn each_kind_has_its_own_and_those_that_were_asked_for_last_are_kept() {
         let directory = tempfile::tempdir().unwrap();
         let policy = Store::open(directory.path()).unwrap().policy_in_force().unwrap();
         let pool: WarmPool<u32> = WarmPool::new(2);
         let (a, b) = (kind(&policy, "a"), kind(&policy, "b"));
-        assert_eq!(pool.ask(&a, 1), (None, vec![]));
+        assert_eq!(want(&pool, &a, 1), NONE);
         assert!(*pool.lacking().unwrap() == a);
         assert_eq!(
             [pool.keep(&a, 1), pool.keep(&a, 2), pool.keep(&a, 3)],
             [None, None, Some(3)]
         );
         assert!(pool.lacking().is_none());
-        assert_eq!(pool.ask(&b, 2), (None, vec![]));
+        assert_eq!(want(&pool, &b, 2), NONE);
         assert!(*pool.lacking().unwrap() == b);
         assert_eq!(pool.ask(&a, 3), (Some(2), vec![]));
         assert_eq!((pool.ready(), pool.taken()), (1, 1));
         // Of more kinds than there is room for, that goes which was not asked for the longest.
-        for (prefix, now) in [("c", 4), ("d", 5)] {
-            assert_eq!(pool.ask(&kind(&policy, prefix), now), (None, vec![]));
+        for (prefix, now) in [("c", 4), ("d", 5), ("e", 6)] {
+            assert_eq!(want(&pool, &kind(&policy, prefix), now), NONE);
         }
-        assert_eq!(pool.ask(&kind(&policy, "e"), 6), (None, vec![]));
         assert_eq!(pool.keep(&b, 9), Some(9));
-        assert_eq!(pool.ask(&kind(&policy, "f"), 7), (None, vec![1]));
-        assert_eq!(pool.give_up(|_, asked| asked < 7), Vec::<u32>::new());
+        assert_eq!(want(&pool, &kind(&policy, "f"), 7), [1]);
         assert!(*pool.lacking().unwrap() == kind(&policy, "f"));
+        assert_eq!(pool.keep(&kind(&policy, "c"), 5), None);
+        assert_eq!(pool.give_up(|_, asked| asked < 7), [5]);
     }
 
     #[test]

@@ -502,10 +502,12 @@ impl Sandbox {
         }
     }
 
-    /// What is open of it, without ending it.
-    pub(super) fn take_open(&self) -> Option<Arc<OpenSandbox>> {
-        self.is_open.store(false, Ordering::Release);
-        self.place().take()
+    /// Opens a sandbox that nobody knows of, and gives that away.
+    pub(super) fn open_alone(self, tenant: &Tenant) -> ServiceResult<OpenSandbox> {
+        let opened = self.opened(tenant)?;
+        drop(self.place().take());
+        // Nobody else has it.
+        Arc::try_unwrap(opened).map_err(|_| ServiceError::ending())
     }
 
     /// Begins with a sandbox that was opened before.

@@ -72,7 +72,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = TenantLimits::default().waiting)]
     max_waiting: usize,
 
-    /// Keep this many sandboxes ready of each kind that was asked for lately: the same files, the same settings
+    /// Keep this many sandboxes ready of each kind that was asked for twice lately: the same files, the same settings
     #[arg(long, value_name = "N", default_value_t = 0)]
     warm: usize,
 

@@ -79,6 +79,26 @@ impl State {
         })
     }
 
+    /// When the clock was last looked at.
+    pub fn clock(&self) -> clock::StoredClock<'_> {
+        clock::StoredClock(self)
+    }
+
+    /// The answers to requests with a key.
+    pub fn replies(&self) -> replies::StoredReplies<'_> {
+        replies::StoredReplies(self)
+    }
+
+    /// The sessions that were started.
+    pub fn sessions(&self) -> sessions::StoredSessions<'_> {
+        sessions::StoredSessions(self)
+    }
+
+    /// The names of snapshots.
+    pub fn snapshots(&self) -> snapshots::StoredSnapshotNames<'_> {
+        snapshots::StoredSnapshotNames(self)
+    }
+
     /// Changes something that only a killed server needs to have written down: the system has it when this returns, and
     /// the disk perhaps not before the next change that is waited for. Whoever has to survive a power cut waits for that.
     fn lightly<T>(&self, change: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {

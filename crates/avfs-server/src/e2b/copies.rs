@@ -93,7 +93,7 @@ async fn snapshot(
         let at = sandbox.vault().revision("@")?;
         at.vault.fork_at(&at, &[VaultName::new(&vault)?])?;
         if let Some(name) = &name {
-            tenant.state().name_snapshot(name, &vault)?;
+            tenant.state().snapshots().set(name, &vault)?;
         }
         shown(&tenant, &vault)
     });
@@ -113,13 +113,13 @@ fn check_name(name: &str) -> Result<(), Failure> {
 }
 
 fn shown(tenant: &Tenant, vault: &str) -> Result<Value, ServiceError> {
-    Ok(json!({ "snapshotID": vault, "names": tenant.state().snapshot_names(vault)? }))
+    Ok(json!({ "snapshotID": vault, "names": tenant.state().snapshots().of_vault(vault)? }))
 }
 
 /// The vault that a client means by the name of a template.
 pub(super) async fn vault_of(tenant: &Arc<Tenant>, name: String) -> Result<String, Failure> {
     let (tenant, asked) = (Arc::clone(tenant), name.clone());
-    let found = on_a_thread(move || Ok(tenant.state().snapshot_named(&asked)?)).await?;
+    let found = on_a_thread(move || Ok(tenant.state().snapshots().vault_of(&asked)?)).await?;
     let vault = found.unwrap_or(name);
     if VaultName::new(&vault).is_err() {
         let text = format!(
@@ -170,7 +170,8 @@ fn snapshots(tenant: &Tenant, words: &ListWords) -> Result<Vec<String>, ServiceE
         Some(name) => Some(
             tenant
                 .state()
-                .snapshot_named(name)?
+                .snapshots()
+                .vault_of(name)?
                 .unwrap_or_else(|| name.clone()),
         ),
         None => None,
@@ -191,12 +192,12 @@ async fn remove(client: Client, Path(id): Path<String>) -> Result<StatusCode, Fa
     let tenant = Arc::clone(&client.0.tenant);
     let shown = avfs_core::printable(id.as_bytes());
     let is_gone = on_a_thread(move || {
-        let vault = tenant.state().snapshot_named(&id)?.unwrap_or(id);
+        let vault = tenant.state().snapshots().vault_of(&id)?.unwrap_or(id);
         if !vault.starts_with(PREFIX) || !tenant.store().has_vault(&vault)? {
             return Ok(false);
         }
         // Its names first: none of them ever leads nowhere.
-        tenant.state().forget_snapshot(&vault)?;
+        tenant.state().snapshots().forget(&vault)?;
         tenant.store().vault(&vault)?.delete(true)?;
         Ok(true)
     });

@@ -140,7 +140,10 @@ async fn carry_out(rules: OnceRules, request: Request, next: Next) -> Result<(Re
             "the request with this key is being carried out",
         );
     };
-    let reserved = with_state(&caller, &used, |tenant, used| Ok(tenant.state().reserve(used)?)).await?;
+    let reserved = with_state(&caller, &used, |tenant, used| {
+        Ok(tenant.state().replies().reserve(used)?)
+    })
+    .await?;
     match reserved {
         Reservation::Answered(kept) => return Ok(replayed(kept)),
         Reservation::OfAnother => {
@@ -158,7 +161,10 @@ async fn carry_out(rules: OnceRules, request: Request, next: Next) -> Result<(Re
     request.extensions_mut().insert(used.clone());
     let (response, body) = in_one_piece(next.run(request).await).await?;
     if !response.status().is_success() {
-        with_state(&caller, &used, |tenant, used| Ok(tenant.state().release(used)?)).await?;
+        with_state(&caller, &used, |tenant, used| {
+            Ok(tenant.state().replies().release(used)?)
+        })
+        .await?;
         return Ok((response, body));
     }
     let kept = KeptReply {
@@ -166,7 +172,7 @@ async fn carry_out(rules: OnceRules, request: Request, next: Next) -> Result<(Re
         body: body.to_vec(),
     };
     with_state(&caller, &used, move |tenant, used| {
-        Ok(tenant.state().keep_reply(used, &kept)?)
+        Ok(tenant.state().replies().keep(used, &kept)?)
     })
     .await?;
     Ok((response, body))

@@ -507,7 +507,7 @@ impl Tenant {
             }
             vault.delete(true)?;
         }
-        self.state().remove_sessions_of(id)?;
+        self.state().sessions().remove_of_sandbox(id)?;
         self.state().remove_sandbox(id)?;
         Ok(end)
     }
@@ -531,7 +531,7 @@ impl Tenant {
                     let id = record.id.clone();
                     let record = SandboxRecord { expires, ..record };
                     let sandbox = Arc::new(sandbox_of(&record, spec, vault, now));
-                    let sessions = self.state().sessions_of(&id)?.into_iter();
+                    let sessions = self.state().sessions().of_sandbox(&id)?.into_iter();
                     sandbox
                         .session_table()
                         .extend(sessions.map(|session| Arc::new(Session::ended(session))));

@@ -184,7 +184,7 @@ impl Sandbox {
             sandbox: self.id.clone(),
             created: session.created,
         };
-        tenant.state().put_session(&record)?;
+        tenant.state().sessions().put(&record)?;
         let mut table = self.session_table();
         // A sandbox that is being deleted has ended its sessions already.
         if self.is_gone() {
@@ -197,7 +197,7 @@ impl Sandbox {
             && let Some(oldest) = table.iter().position(|session| !session.is_open())
         {
             let oldest = table.remove(oldest);
-            tenant.state().remove_session(&oldest.id)?;
+            tenant.state().sessions().remove(&oldest.id)?;
         }
         Ok(session)
     }

@@ -88,9 +88,9 @@ impl Tenant {
             _ => State::open(&home)?,
         };
         let now = Moment::now();
-        let jump = state.clock_jump(now, &boot())?;
+        let jump = state.clock().jump(now, &boot())?;
         // On a full disk, a server starts all the same, and the next one finds the same jump.
-        let moved = if state.follow_clock(now, &boot(), jump).is_ok() {
+        let moved = if state.clock().follow(now, &boot(), jump).is_ok() {
             0
         } else {
             jump
@@ -229,8 +229,8 @@ impl Tenant {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Moment::now();
         if now.jump_since(*looked).is_some() {
-            let jump = self.state.clock_jump(now, &boot())?;
-            self.state.follow_clock(now, &boot(), jump)?;
+            let jump = self.state.clock().jump(now, &boot())?;
+            self.state.clock().follow(now, &boot(), jump)?;
             for sandbox in self.table().values() {
                 sandbox.move_expires(jump);
             }

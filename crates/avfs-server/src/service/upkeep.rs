@@ -132,7 +132,7 @@ impl Tenant {
         pool::thin_out(self);
         self.clear_all();
         self.spare().keep();
-        Ok(self.state().forget_replies()?)
+        Ok(self.state().replies().forget_old()?)
     }
 
     fn note(&self, action: &str, sandbox: &Sandbox, done: ServiceResult<()>) {

@@ -10,10 +10,14 @@ pub(super) const SCHEMA: &str = "
         one integer primary key check (one = 1), boot text not null, day integer not null, steady integer not null
     ) strict;";
 
-impl State {
+/// How far the time of day has moved.
+pub(crate) struct StoredClock<'a>(pub(super) &'a State);
+
+impl StoredClock<'_> {
     /// By how much the time of day was set since the last look.
-    pub fn clock_jump(&self, now: Moment, boot: &str) -> rusqlite::Result<i64> {
+    pub fn jump(&self, now: Moment, boot: &str) -> rusqlite::Result<i64> {
         let last = self
+            .0
             .database()
             .query_row("select boot, day, steady from clock", [], |row| {
                 let moment = Moment {
@@ -32,13 +36,13 @@ impl State {
     }
 
     /// Moves everything that has yet to happen by a jump, and notes the look.
-    pub fn follow_clock(&self, now: Moment, boot: &str, jump: i64) -> rusqlite::Result<()> {
+    pub fn follow(&self, now: Moment, boot: &str, jump: i64) -> rusqlite::Result<()> {
         // A sum that has no place in the database becomes a number that is no time.
         const MOVED: [&str; 2] = [
             "update sandbox set expires = max(1, min(expires + ?1, 9000000000000000)) where expires is not null",
             "update reply set created = max(0, min(created + ?1, 9000000000000000))",
         ];
-        let mut database = self.database();
+        let mut database = self.0.database();
         let change = database.transaction()?;
         for moved in MOVED.iter().filter(|_| jump != 0) {
             change.execute(moved, [jump])?;
@@ -83,8 +87,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let state = State::open(directory.path()).unwrap();
         let look = |now: Moment, boot: &str| {
-            let jump = state.clock_jump(now, boot).unwrap();
-            state.follow_clock(now, boot, jump).unwrap();
+            let jump = state.clock().jump(now, boot).unwrap();
+            state.clock().follow(now, boot, jump).unwrap();
             let expires = state.sandbox("a").unwrap().unwrap().expires.unwrap();
             assert_eq!(state.sandbox("b").unwrap().unwrap().expires, None);
             (jump, expires - now.day.0)

@@ -45,9 +45,12 @@ pub(crate) enum Reservation {
     OfAnother,
 }
 
-impl State {
+/// The answers to requests with a key.
+pub(crate) struct StoredReplies<'a>(pub(super) &'a State);
+
+impl StoredReplies<'_> {
     pub fn reserve(&self, used: &KeyUse) -> rusqlite::Result<Reservation> {
-        let database = self.database();
+        let database = self.0.database();
         let now = UnixMillis::now().0;
         let made = database.execute(
             "insert or ignore into reply (principal, key, fingerprint, created) values (?, ?, ?, ?)",
@@ -75,17 +78,18 @@ impl State {
     }
 
     /// Forgets what was kept for long enough.
-    pub fn forget_replies(&self) -> rusqlite::Result<()> {
+    pub fn forget_old(&self) -> rusqlite::Result<()> {
         let until = UnixMillis::now().0 - KEPT_MS;
         let forgotten = self
+            .0
             .database()
             .execute("delete from reply where created < ?", [until]);
         forgotten.map(drop)
     }
 
     /// Keeps the answer under its key.
-    pub fn keep_reply(&self, used: &KeyUse, reply: &KeptReply) -> rusqlite::Result<()> {
-        let kept = self.database().execute(
+    pub fn keep(&self, used: &KeyUse, reply: &KeptReply) -> rusqlite::Result<()> {
+        let kept = self.0.database().execute(
             "update reply set status = ?, body = ? where principal = ? and key = ?",
             params![reply.status, reply.body, used.principal, used.key],
         );
@@ -94,7 +98,7 @@ impl State {
 
     /// Forgets a reservation: nothing was done, and the client may try again.
     pub fn release(&self, used: &KeyUse) -> rusqlite::Result<()> {
-        let released = self.database().execute(
+        let released = self.0.database().execute(
             "delete from reply where principal = ? and key = ?",
             params![used.principal, used.key],
         );
@@ -115,27 +119,33 @@ mod tests {
             key: "k".into(),
             fingerprint: [1; 32],
         };
-        assert_eq!(state.reserve(&used).unwrap(), Reservation::Made);
-        assert_eq!(state.reserve(&used).unwrap(), Reservation::Unanswered);
+        assert_eq!(state.replies().reserve(&used).unwrap(), Reservation::Made);
+        assert_eq!(state.replies().reserve(&used).unwrap(), Reservation::Unanswered);
         let other = KeyUse {
             fingerprint: [2; 32],
             ..used.clone()
         };
-        assert_eq!(state.reserve(&other).unwrap(), Reservation::OfAnother);
+        assert_eq!(state.replies().reserve(&other).unwrap(), Reservation::OfAnother);
         let of_another_client = KeyUse {
             principal: "token b".into(),
             ..other
         };
-        assert_eq!(state.reserve(&of_another_client).unwrap(), Reservation::Made);
+        assert_eq!(
+            state.replies().reserve(&of_another_client).unwrap(),
+            Reservation::Made
+        );
         let reply = KeptReply {
             status: 201,
             body: b"{}".to_vec(),
         };
-        state.keep_reply(&used, &reply).unwrap();
+        state.replies().keep(&used, &reply).unwrap();
         drop(state);
         let state = State::open(directory.path()).unwrap();
-        assert_eq!(state.reserve(&used).unwrap(), Reservation::Answered(reply));
-        state.release(&used).unwrap();
-        assert_eq!(state.reserve(&used).unwrap(), Reservation::Made);
+        assert_eq!(
+            state.replies().reserve(&used).unwrap(),
+            Reservation::Answered(reply)
+        );
+        state.replies().release(&used).unwrap();
+        assert_eq!(state.replies().reserve(&used).unwrap(), Reservation::Made);
     }
 }

@@ -19,9 +19,12 @@ pub(crate) struct SessionRecord {
     pub created: i64,
 }
 
-impl State {
-    pub fn put_session(&self, record: &SessionRecord) -> rusqlite::Result<()> {
-        let put = self.database().execute(
+/// The sessions that were started.
+pub(crate) struct StoredSessions<'a>(pub(super) &'a State);
+
+impl StoredSessions<'_> {
+    pub fn put(&self, record: &SessionRecord) -> rusqlite::Result<()> {
+        let put = self.0.database().execute(
             "insert or replace into session (id, sandbox, created) values (?, ?, ?)",
             params![record.id, record.sandbox, record.created],
         );
@@ -29,8 +32,8 @@ impl State {
     }
 
     /// The sessions of a sandbox, in the order in which they were started.
-    pub fn sessions_of(&self, sandbox: &str) -> rusqlite::Result<Vec<SessionRecord>> {
-        let database = self.database();
+    pub fn of_sandbox(&self, sandbox: &str) -> rusqlite::Result<Vec<SessionRecord>> {
+        let database = self.0.database();
         let mut query = database.prepare_cached(
             "select id, sandbox, created from session where sandbox = ? order by created, id",
         )?;
@@ -44,14 +47,16 @@ impl State {
         found.collect()
     }
 
-    pub fn remove_session(&self, id: &str) -> rusqlite::Result<()> {
-        self.database()
+    pub fn remove(&self, id: &str) -> rusqlite::Result<()> {
+        self.0
+            .database()
             .execute("delete from session where id = ?", [id])
             .map(drop)
     }
 
-    pub fn remove_sessions_of(&self, sandbox: &str) -> rusqlite::Result<()> {
-        self.database()
+    pub fn remove_of_sandbox(&self, sandbox: &str) -> rusqlite::Result<()> {
+        self.0
+            .database()
             .execute("delete from session where sandbox = ?", [sandbox])
             .map(drop)
     }

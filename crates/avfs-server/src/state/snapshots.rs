@@ -11,10 +11,13 @@ pub(super) const SCHEMA: &str = "
     ) strict, without rowid;
     create index if not exists snapshot_name_vault on snapshot_name (vault);";
 
-impl State {
+/// The names of snapshots.
+pub(crate) struct StoredSnapshotNames<'a>(pub(super) &'a State);
+
+impl StoredSnapshotNames<'_> {
     /// Gives a snapshot a name, which another one loses.
-    pub fn name_snapshot(&self, name: &str, vault: &str) -> rusqlite::Result<()> {
-        let named = self.database().execute(
+    pub fn set(&self, name: &str, vault: &str) -> rusqlite::Result<()> {
+        let named = self.0.database().execute(
             "insert or replace into snapshot_name (name, vault) values (?, ?)",
             [name, vault],
         );
@@ -22,23 +25,24 @@ impl State {
     }
 
     /// The vault of the snapshot with this name.
-    pub fn snapshot_named(&self, name: &str) -> rusqlite::Result<Option<String>> {
-        let database = self.database();
+    pub fn vault_of(&self, name: &str) -> rusqlite::Result<Option<String>> {
+        let database = self.0.database();
         let mut query = database.prepare_cached("select vault from snapshot_name where name = ?")?;
         query.query_row([name], |row| row.get(0)).optional()
     }
 
     /// The names of a snapshot.
-    pub fn snapshot_names(&self, vault: &str) -> rusqlite::Result<Vec<String>> {
-        let database = self.database();
+    pub fn of_vault(&self, vault: &str) -> rusqlite::Result<Vec<String>> {
+        let database = self.0.database();
         let mut query =
             database.prepare_cached("select name from snapshot_name where vault = ? order by name")?;
         query.query_map([vault], |row| row.get(0))?.collect()
     }
 
     /// Forgets the names of a snapshot.
-    pub fn forget_snapshot(&self, vault: &str) -> rusqlite::Result<()> {
+    pub fn forget(&self, vault: &str) -> rusqlite::Result<()> {
         let forgotten = self
+            .0
             .database()
             .execute("delete from snapshot_name where vault = ?", [vault]);
         forgotten.map(drop)
@@ -54,13 +58,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let state = State::open(directory.path()).unwrap();
         for (name, vault) in [("a", "one"), ("b", "one"), ("a", "two")] {
-            state.name_snapshot(name, vault).unwrap();
+            state.snapshots().set(name, vault).unwrap();
         }
         drop(state);
         let state = State::open(directory.path()).unwrap();
-        assert_eq!(state.snapshot_named("a").unwrap().as_deref(), Some("two"));
-        assert_eq!(state.snapshot_names("one").unwrap(), ["b"]);
-        state.forget_snapshot("two").unwrap();
-        assert_eq!(state.snapshot_named("a").unwrap(), None);
+        assert_eq!(state.snapshots().vault_of("a").unwrap().as_deref(), Some("two"));
+        assert_eq!(state.snapshots().of_vault("one").unwrap(), ["b"]);
+        state.snapshots().forget("two").unwrap();
+        assert_eq!(state.snapshots().vault_of("a").unwrap(), None);
     }
 }

@@ -2,9 +2,26 @@
 
 /// The candidate nearest to the written word, if one is near enough to be meant.
 pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = candidates.into_iter().map(|name| (likeness(written, name), name));
-    let near = scored.filter(|(score, _)| *score >= 0.6);
-    near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+    close(written, candidates, 1).into_iter().next()
+}
+
+/// The candidates that may be meant, the nearest first.
+pub fn close<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+    let mut names = nearest(written, candidates, count);
+    names.retain(|name| likeness(written, name) >= 0.6);
+    names
+}
+
+/// The candidates that are nearest to the written word, however far they are.
+pub fn nearest<'a>(
+    written: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    count: usize,
+) -> Vec<&'a str> {
+    let mut names: Vec<&str> = candidates.into_iter().collect();
+    names.sort_by(|a, b| likeness(written, b).total_cmp(&likeness(written, a)));
+    names.truncate(count);
+    names
 }
 
 /// 1 for equal names, 0 for names with nothing in common. The last part of a dotted name counts as well:

@@ -1,15 +1,15 @@
 //! `avfs quickstart`: from a directory to an agent that works in a copy of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use agentvfs::Error;
+use agentvfs::{Error, Task};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::commands::run::{WantedTask, given_rules};
 use crate::commands::workspace::{QUICKSTART, mounted};
 use crate::commands::{doctor, setup};
-use crate::confirm::confirm;
+use crate::confirm::{SeriesAnswer, ask_in_series};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::here::working_directory;
@@ -47,34 +47,33 @@ pub fn run(context: &mut Context<'_>, args: &QuickstartArgs) -> Result<ExitStatu
         place: dir.display().to_string(),
         source,
     })?;
-    let wanted = WantedTask {
-        name: None,
-        command: QUICKSTART.to_owned(),
-        automatic: true,
-        profile: None,
-        rules: given_rules(&RuleArgs::default())?,
+    context.out.talk("this machine has what avfs needs");
+    let (task, made) = match untouched(context, &dir)? {
+        Some(task) => (task, None),
+        None => {
+            let wanted = WantedTask {
+                name: None,
+                command: QUICKSTART.to_owned(),
+                automatic: true,
+                profile: None,
+                rules: given_rules(&RuleArgs::default())?,
+            };
+            let (task, made) = wanted.make(context, &dir)?;
+            (task, Some(made))
+        }
     };
-    let (task, made) = wanted.make(context, &dir)?;
     let mount = match mounted(context, &task, None) {
         Ok(Ok(mount)) => mount,
         failed => {
-            made.withdraw(&task);
+            if let Some(made) = made {
+                made.withdraw(&task);
+            }
             return failed.map(|mounted| mounted.err().unwrap_or(ExitStatus::Success));
         }
     };
     let agents = setup::found_agents()?;
     if context.out.is_terminal() && context.out.talks() {
-        for agent in &agents {
-            if !agent.is_set_up
-                && confirm(
-                    context.out,
-                    format_args!("Give {} the tools of avfs?", agent.name),
-                    false,
-                )?
-            {
-                setup::set_up(context, agent)?;
-            }
-        }
+        offer_setup(context, &agents)?;
     }
     let program = agents.iter().find_map(|agent| agent.program).unwrap_or("$SHELL");
     let next = format!(
@@ -97,4 +96,39 @@ pub fn run(context: &mut Context<'_>, args: &QuickstartArgs) -> Result<ExitStatu
         "work there, then: avfs workspace stop {name}; avfs diff {name}; avfs apply {name}"
     ));
     Ok(ExitStatus::Success)
+}
+
+/// The task of an earlier quickstart in which nothing has been done yet.
+fn untouched(context: &mut Context<'_>, dir: &Path) -> Result<Option<Task>> {
+    let store = context.task_store()?;
+    let root = store.projects().root_of(dir)?;
+    let Some(project) = store.projects().known_project(&root)? else {
+        return Ok(None);
+    };
+    for task in project.tasks()? {
+        if task.command() == QUICKSTART && task.is_spent()? {
+            return Ok(Some(task));
+        }
+    }
+    Ok(None)
+}
+
+fn offer_setup(context: &mut Context<'_>, agents: &[setup::FoundAgent]) -> Result<()> {
+    let mut answer = SeriesAnswer::No;
+    for agent in agents.iter().filter(|agent| !agent.is_set_up) {
+        if answer != SeriesAnswer::All {
+            let file = agent.file.as_deref().map(crate::escape::printable_path);
+            let file = file.map_or(String::new(), |file| format!(" ({file})"));
+            answer = ask_in_series(
+                context.out,
+                format_args!("Give {} the tools of avfs{file}?", agent.name),
+            )?;
+        }
+        match answer {
+            SeriesAnswer::Yes | SeriesAnswer::All => setup::set_up(context, agent)?,
+            SeriesAnswer::No => {}
+            SeriesAnswer::None => break,
+        }
+    }
+    Ok(())
 }

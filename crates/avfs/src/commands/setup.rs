@@ -5,6 +5,7 @@ mod change;
 mod json_settings;
 mod own_command;
 mod parts;
+mod record;
 mod skill;
 mod toml_settings;
 mod yaml_settings;
@@ -122,9 +123,10 @@ pub fn run(context: &mut Context<'_>, args: &SetupArgs) -> Result<ExitStatus> {
     if let [word @ ("show" | "allow")] = &args.agents.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         return Err(moved(word).into());
     }
-    let place = SetupPlace::of_user(args.project.then(working_directory))?;
+    let mut place = SetupPlace::of_user(args.project.then(working_directory))?;
     let agents = args.chosen(&place)?;
-    let Some(agents) = agents else {
+    let Some(mut agents) = agents else {
+        args.check_list()?;
         return list(context, &place);
     };
     let wanted = WantedSetup {
@@ -133,15 +135,29 @@ pub fn run(context: &mut Context<'_>, args: &SetupArgs) -> Result<ExitStatus> {
         home: context.home_flag(),
         remove: args.remove,
     };
+    if !args.all {
+        agents
+            .iter()
+            .try_for_each(|agent| supports(*agent, args, &wanted))?;
+    }
     if args.check {
-        return check(context, &agents, &wanted, &place);
+        return check(context, &agents, &wanted, &place, !args.names_parts());
     }
     let mut changes = Vec::new();
-    // All changes are computed first: an unreadable file of one agent must not leave the others half set
-    // up.
+    let mut status = ExitStatus::Success;
+    // All changes are computed first. An unreadable file of one agent stops that agent alone.
+    let mut failed = Vec::new();
     for agent in &agents {
-        changes.extend(agent.changes(&wanted, &place)?);
+        match agent.changes(&wanted, &place) {
+            Ok(found) => changes.extend(found),
+            Err(error) if agents.len() == 1 => return Err(error),
+            Err(error) => {
+                status = crate::report(context.out, &error);
+                failed.push(*agent);
+            }
+        }
     }
+    agents.retain(|agent| !failed.contains(agent));
     if !context.out.is_json() {
         for change in &changes {
             print_change(context.out, change)?;
@@ -153,13 +169,75 @@ pub fn run(context: &mut Context<'_>, args: &SetupArgs) -> Result<ExitStatus> {
     }
     if is_wanted {
         // Each change checks again that its file is as it was shown.
-        changes.iter().try_for_each(SetupChange::make)?;
+        for change in &changes {
+            change.make(&mut place.records, wanted.remove)?;
+        }
         verify(&agents, &wanted, &place)?;
     }
-    report(context, &agents, &wanted, &place, is_wanted)
+    report(context, &agents, &wanted, &place, is_wanted)?;
+    Ok(status)
+}
+
+/// Whether an agent that was named has a place for what was asked for.
+fn supports(agent: Agent, args: &SetupArgs, wanted: &WantedSetup) -> Result<(), Failure> {
+    if wanted.remove && !args.names_parts() {
+        return Ok(());
+    }
+    let missing = agent.parts_left_out(wanted);
+    let Some(part) = missing.first() else {
+        return Ok(());
+    };
+    let of = |reach| {
+        let supported = SetupPart::ALL
+            .into_iter()
+            .filter(|part| agent.has_place(*part, reach));
+        let flags: Vec<String> = supported.map(|part| format!("--{}", part.as_str())).collect();
+        flags.join(", ")
+    };
+    let (name, part) = (agent.name(), part.as_str());
+    let (text, hint) = match wanted.reach {
+        Reach::Project => (
+            format!("{name} has no settings of a project for --{part}"),
+            match of(Reach::Project) {
+                supported if supported.is_empty() => {
+                    format!("without --project, it supports {}", of(Reach::User))
+                }
+                supported => format!("with --project, it supports {supported}"),
+            },
+        ),
+        Reach::User => (
+            format!("{name} does not support --{part}"),
+            format!("it supports {}", of(Reach::User)),
+        ),
+    };
+    Err(Failure::new("usage", ExitStatus::BadInput, text).hint(Some(hint)))
 }
 
 impl SetupArgs {
+    fn names_parts(&self) -> bool {
+        self.mcp || self.hooks || self.worktrees || self.skill
+    }
+
+    /// A list takes no flags that are about agents: it must not look as if they had been set up.
+    fn check_list(&self) -> Result<(), Failure> {
+        let flags = [
+            (self.check, "check"),
+            (self.remove, "remove"),
+            (self.dry_run, "dry-run"),
+            (self.yes, "yes"),
+            (self.mcp, "mcp"),
+            (self.hooks, "hooks"),
+            (self.worktrees, "worktrees"),
+            (self.skill, "skill"),
+        ];
+        let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given) else {
+            return Ok(());
+        };
+        let text = format!("--{flag} needs an agent");
+        let hint = format!("`avfs setup --all --{flag}` means all agents that are found here");
+        Err(Failure::new("usage", ExitStatus::BadInput, text).hint(Some(hint)))
+    }
+
     fn parts(&self) -> Vec<SetupPart> {
         let chosen = [
             (self.mcp, SetupPart::Mcp),
@@ -205,6 +283,8 @@ pub struct FoundAgent {
     pub name: &'static str,
     /// Its program, if it is one for a terminal.
     pub program: Option<&'static str>,
+    /// The file of the user's settings that would change.
+    pub file: Option<PathBuf>,
     /// It has the tools of `avfs mcp` for all projects.
     pub is_set_up: bool,
 }
@@ -218,6 +298,7 @@ pub fn found_agents() -> Result<Vec<FoundAgent>> {
             agent,
             name: agent.name(),
             program: agent.terminal_program(),
+            file: agent.file_of(SetupPart::Mcp, Reach::User, &place),
             is_set_up: agent
                 .is_configured(SetupPart::Mcp, &WantedSetup::tools(), &place)
                 .unwrap_or(false),
@@ -227,10 +308,10 @@ pub fn found_agents() -> Result<Vec<FoundAgent>> {
 
 /// Gives an agent the tools of `avfs mcp` for all projects.
 pub fn set_up(context: &mut Context<'_>, found: &FoundAgent) -> Result<()> {
-    let (place, wanted) = (SetupPlace::of_user(None)?, WantedSetup::tools());
+    let (mut place, wanted) = (SetupPlace::of_user(None)?, WantedSetup::tools());
     for change in found.agent.changes(&wanted, &place)? {
         print_change(context.out, &change)?;
-        change.make()?;
+        change.make(&mut place.records, false)?;
     }
     verify(&[found.agent], &wanted, &place)
 }
@@ -245,12 +326,15 @@ fn moved(word: &str) -> Failure {
 
 fn unknown(name: &str) -> Failure {
     let names: Vec<&str> = Agent::ALL.iter().map(|agent| agent.name()).collect();
+    let near = crate::suggest::closest(name, names.iter().copied());
     let text = format!(
         "setup knows no agent '{}'",
         crate::escape::printable(name.as_bytes())
     );
-    Failure::new("unknown-agent", ExitStatus::NotFound, text)
-        .hint(Some(format!("it knows {}", names.join(", "))))
+    Failure::new("unknown-agent", ExitStatus::NotFound, text).hint(Some(match near {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("it knows {}", names.join(", ")),
+    }))
 }
 
 fn question(changes: &[SetupChange], remove: bool) -> String {
@@ -286,8 +370,20 @@ fn check(
     agents: &[Agent],
     wanted: &WantedSetup,
     place: &SetupPlace,
+    with_traces: bool,
 ) -> Result<ExitStatus> {
-    let body = body(agents, wanted, place, false)?;
+    let mut body = body(agents, wanted, place, false)?;
+    if with_traces {
+        for (agent, body) in agents.iter().zip(&mut body.agents) {
+            for part in agent.traced_parts(wanted, place) {
+                body.parts.push(PartBody {
+                    part: part.as_str(),
+                    configured: agent.is_configured(part, wanted, place).unwrap_or(false),
+                    file: agent.file_of(part, wanted.reach, place),
+                });
+            }
+        }
+    }
     let is_complete = body
         .agents
         .iter()
@@ -358,6 +454,17 @@ fn report(
         return Ok(ExitStatus::Success);
     }
     for agent in agents {
+        for part in agent.parts_of(wanted).into_iter().filter(|_| changed) {
+            let (name, part_name) = (agent.name(), part.as_str());
+            let state = if wanted.remove { "removed" } else { "set up" };
+            // `verify` has read it.
+            if let Some(file) = agent.file_of(part, wanted.reach, place) {
+                context.out.talk(format_args!(
+                    "{name}: {part_name} {state} and checked ({})",
+                    crate::escape::printable_path(&file)
+                ));
+            }
+        }
         for part in agent
             .parts_left_out(wanted)
             .into_iter()

@@ -71,6 +71,127 @@ fn removal_restores_each_file_to_the_byte_and_keeps_foreign_settings() {
     }
 }
 
+#[test]
+fn remove_leaves_each_file_and_directory_that_was_there_as_it_was() {
+    let own = [
+        (
+            "zed",
+            ".config/zed/settings.json",
+            "{\n  \"context_servers\": {\n    // my servers\n    // \"pg\": { \"command\": \"pg-mcp\" }\n  }\n}\n",
+        ),
+        (
+            "opencode",
+            ".config/opencode/opencode.json",
+            "{ \"mcp\": { /* later */ } }",
+        ),
+        ("windsurf", ".codeium/windsurf/mcp_config.json", "{}"),
+        ("cursor", ".cursor/mcp.json", ""),
+        ("copilot", ".copilot/mcp-config.json", "{\"mcpServers\":{}}"),
+        ("claude", ".claude.json", "{\"projects\": {}, \"a\": [1,2]}"),
+        (
+            "claude",
+            ".claude/settings.json",
+            "{\"hooks\":{\"Stop\":[]},\"model\":\"x\"}",
+        ),
+        ("codex", ".codex/config.toml", "[mcp_servers]"),
+        ("goose", ".config/goose/config.yaml", "extensions:"),
+    ];
+    let sandbox = Sandbox::new();
+    for (_, file, text) in own {
+        let file = sandbox.path("home").join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, text).unwrap();
+    }
+    // No file in it, but the agent is known by it.
+    fs::create_dir_all(sandbox.path("home/.kiro")).unwrap();
+    let agents = "zed opencode windsurf cursor copilot claude codex goose kiro";
+    sandbox.good(&format!("setup {agents} --yes"));
+    sandbox.good("setup claude --hooks --yes");
+    sandbox.good("setup claude --worktrees --skill --yes");
+    assert_eq!(status(&sandbox, "setup claude --check"), 0);
+    sandbox.good("setup claude --remove --worktrees --yes");
+    assert_eq!(status(&sandbox, "setup claude --hooks --check"), 0);
+    sandbox.good(&format!("setup {agents} --remove --yes"));
+    for (agent, file, text) in own {
+        let now = fs::read_to_string(sandbox.path("home").join(file));
+        assert_eq!(now.as_deref().ok(), Some(text), "{agent} {file}");
+    }
+    assert!(sandbox.path("home/.kiro").is_dir());
+    assert!(!sandbox.path("home/.kiro/settings").exists());
+    assert!(!sandbox.path("home/.claude/skills").exists());
+}
+
+#[test]
+fn remove_keeps_what_other_programs_wrote_after_setup() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("home/.cursor/mcp.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "{ \"mcpServers\": { /* later */ } }").unwrap();
+    sandbox.good("setup cursor --yes");
+    let set_up = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("// mine\n{set_up}\n")).unwrap();
+    sandbox.good("setup cursor --remove --yes");
+    assert_eq!(
+        fs::read_to_string(&file).unwrap(),
+        "// mine\n{ \"mcpServers\": { /* later */ } }\n"
+    );
+    // The agent writes its own settings anew.
+    sandbox.good("setup cursor --yes");
+    let whole: Value =
+        json!({ "mcpServers": { "agentvfs": { "command": "avfs", "args": ["mcp"] } }, "x": 1 });
+    fs::write(&file, whole.to_string()).unwrap();
+    sandbox.good("setup cursor --remove --yes");
+    let left: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(left, json!({ "mcpServers": {}, "x": 1 }));
+}
+
+#[test]
+fn flags_about_agents_need_an_agent_that_supports_them() {
+    let sandbox = Sandbox::new();
+    for line in [
+        "setup --check",
+        "setup --remove",
+        "setup --dry-run",
+        "setup zed --hooks",
+        "setup windsurf --project",
+    ] {
+        assert_eq!(status(&sandbox, line), 2, "{line}");
+    }
+    let output = sandbox.avfs().args(["setup", "zed", "--hooks"]).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("it supports --mcp"), "{told}");
+}
+
+#[test]
+fn a_check_sees_hooks_that_were_set_up_and_are_gone() {
+    let sandbox = Sandbox::new();
+    sandbox.good("setup claude --mcp --hooks --yes");
+    assert_eq!(status(&sandbox, "setup claude --check"), 0);
+    fs::write(sandbox.path("home/.claude/settings.json"), "{}\n").unwrap();
+    assert_eq!(status(&sandbox, "setup claude --check"), 1);
+}
+
+#[test]
+fn a_broken_file_of_one_agent_does_not_stop_the_others() {
+    let sandbox = Sandbox::new();
+    for directory in [".cursor", ".kiro"] {
+        fs::create_dir_all(sandbox.path("home").join(directory)).unwrap();
+    }
+    fs::write(sandbox.path("home/.cursor/mcp.json"), "{ broken").unwrap();
+    let output = sandbox
+        .avfs()
+        .args(["setup", "cursor", "kiro", "--yes"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains(".cursor/mcp.json") && told.contains("kiro: mcp set up and checked"),
+        "{told}"
+    );
+    assert_eq!(status(&sandbox, "setup kiro --check"), 0);
+}
+
 fn status(sandbox: &Sandbox, line: &str) -> i32 {
     sandbox
         .avfs()
@@ -88,7 +209,8 @@ fn every_agent_is_set_up_from_nothing_and_leaves_nothing() {
     let agents = "claude codex gemini cursor vscode zed opencode copilot windsurf kiro goose";
     let before = files(&sandbox.path("home"));
     sandbox.good(&format!("setup {agents} --yes"));
-    assert_eq!(files(&sandbox.path("home")).len(), before.len() + 11);
+    // One of them is the record of what was there before.
+    assert_eq!(files(&sandbox.path("home")).len(), before.len() + 12);
     assert_eq!(status(&sandbox, &format!("setup {agents} --check")), 0);
     sandbox.good(&format!("setup {agents} --remove --yes"));
     assert_eq!(files(&sandbox.path("home")), before);

@@ -345,5 +345,7 @@ fn quickstart_says_what_to_type_and_it_works() {
     );
     let listed = sandbox.good("workspace list");
     assert!(listed.contains(mount), "{listed}");
+    // Nothing was done in it yet, so it serves again.
+    assert_eq!(sandbox.good("quickstart .."), printed);
     sandbox.good("workspace stop task-1");
 }

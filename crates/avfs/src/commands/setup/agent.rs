@@ -1,6 +1,6 @@
 //! The agents that setup knows: where their settings are, and in which form.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -222,7 +222,7 @@ impl Agent {
             .collect()
     }
 
-    fn has_place(self, part: SetupPart, reach: Reach) -> bool {
+    pub fn has_place(self, part: SetupPart, reach: Reach) -> bool {
         match part {
             SetupPart::Mcp => self.servers(reach).is_some(),
             SetupPart::Hooks => self.hooks(reach).is_some(),
@@ -276,6 +276,7 @@ impl Agent {
             let before = read(&file)?;
             // A skill of the user's own under this name stays.
             if !wanted.remove || before.as_deref() == Some(skill::TEXT) {
+                let after = after.or_else(|| place.records.original(&file, before.as_deref()).flatten());
                 changes.extend(SetupChange::of_file(file, before, after));
             }
         }
@@ -297,25 +298,33 @@ impl Agent {
             return Ok(None);
         };
         let before = read(&file)?;
+        let is_ours = place.records.has_made(&file);
         let after = match servers.form {
             ServerForm::Json { section, entry } => {
                 let value = (!wanted.remove).then(|| entry.value(&program, &words));
                 json_settings::edited(
                     &file,
                     before.as_deref(),
+                    is_ours,
                     &[JsonEntry::member(&[section], NAME, value)],
                 )?
             }
             ServerForm::Toml => toml_settings::edited(
                 &file,
                 before.as_deref(),
+                is_ours,
                 (!wanted.remove).then_some((&program, &words)),
             )?,
             ServerForm::Yaml => yaml_settings::edited(
                 &file,
                 before.as_deref(),
+                is_ours,
                 (!wanted.remove).then_some((&program, &words)),
             )?,
+        };
+        let after = match place.records.original(&file, before.as_deref()) {
+            Some(original) if wanted.remove => original,
+            _ => after,
         };
         Ok(SetupChange::of_file(file, before, after))
     }
@@ -351,7 +360,15 @@ impl Agent {
             return Ok(None);
         }
         let before = read(&file)?;
-        let after = json_settings::edited(&file, before.as_deref(), &entries)?;
+        let is_ours = place.records.has_made(&file);
+        let mut after = json_settings::edited(&file, before.as_deref(), is_ours, &entries)?;
+        // What was there before had neither hooks nor worktrees: it is right if both of them go.
+        if wanted.remove
+            && let Some(original) = place.records.original(&file, before.as_deref())
+            && hooks_in(&file, original.as_deref())? == hooks_in(&file, after.as_deref())?
+        {
+            after = original;
+        }
         Ok(SetupChange::of_file(file, before, after))
     }
 
@@ -381,6 +398,35 @@ impl Agent {
                 Ok(has_all)
             }
             SetupPart::Skill => Ok(text == skill::TEXT),
+        }
+    }
+
+    /// The parts that were not asked for, and that setup has added at some time, whole or not.
+    pub fn traced_parts(self, wanted: &WantedSetup, place: &SetupPlace) -> Vec<SetupPart> {
+        let others = SetupPart::ALL
+            .into_iter()
+            .filter(|part| !wanted.parts.contains(part) && self.has_place(*part, wanted.reach));
+        others
+            .filter(|part| self.has_trace(*part, wanted.reach, place))
+            .collect()
+    }
+
+    fn has_trace(self, part: SetupPart, reach: Reach, place: &SetupPlace) -> bool {
+        let Some(file) = self.file_of(part, reach, place) else {
+            return false;
+        };
+        let text = read(&file).ok().flatten().unwrap_or_default();
+        let added = place.records.added(&file).unwrap_or_default();
+        match part {
+            SetupPart::Skill => !text.is_empty() || !added.is_empty(),
+            SetupPart::Mcp => false,
+            SetupPart::Hooks | SetupPart::Worktrees => {
+                let mut ours = HOOKS.iter().filter(|(of, ..)| *of == part);
+                ours.any(|(.., hook)| {
+                    let end = format!(" hook {hook}\"");
+                    text.contains(&end) || added.contains(&end)
+                })
+            }
         }
     }
 
@@ -423,6 +469,15 @@ const HOOKS: &[(SetupPart, &str, Option<&str>, &str)] = &[
     (SetupPart::Worktrees, "WorktreeCreate", None, "worktree-create"),
     (SetupPart::Worktrees, "WorktreeRemove", None, "worktree-remove"),
 ];
+
+/// Which of our hooks are in a file.
+fn hooks_in(file: &Path, text: Option<&str>) -> Result<Vec<bool>> {
+    let has = |(_, event, _, hook): &(_, &str, _, &str)| match text {
+        Some(text) => json_settings::has_hook(file, text, event, hook),
+        None => Ok(false),
+    };
+    HOOKS.iter().map(has).collect()
+}
 
 /// A command as a shell reads it.
 fn line_of(program: &str, words: &[String]) -> String {

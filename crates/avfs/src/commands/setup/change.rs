@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use agentvfs::patch::{HunkLineKind, LineDiff};
 use anyhow::{Context as _, Result};
 
+use super::record::SetupRecords;
 use crate::escape::{printable, printable_path};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -16,8 +17,6 @@ use crate::printer::{GREEN, PrintError, Printer, RED};
 
 /// How many unchanged lines are shown around a change.
 const AROUND: u32 = 3;
-/// How many directories of an agent a file of settings has above it.
-const DIRECTORIES: usize = 3;
 
 /// A step of a setup.
 #[derive(Debug)]
@@ -38,7 +37,8 @@ impl SetupChange {
         (before != after).then_some(SetupChange::File { file, before, after })
     }
 
-    pub fn make(&self) -> Result<()> {
+    /// Makes the change, and keeps what it takes to undo it.
+    pub fn make(&self, records: &mut SetupRecords, removes: bool) -> Result<()> {
         match self {
             SetupChange::File { file, before, after } => {
                 // Another program may have written it while the user was asked.
@@ -51,11 +51,14 @@ impl SetupChange {
                         .hint(Some("try again".to_owned()))
                         .into());
                 }
+                let directories = records.directories(file).to_vec();
+                records.add(self, removes)?;
                 match after {
                     Some(text) => write(file, text),
-                    None => remove(file),
+                    None => remove(file, &directories),
                 }
-                .with_context(|| format!("changing {}", printable_path(file)))
+                .with_context(|| format!("changing {}", printable_path(file)))?;
+                records.settle(self)
             }
             SetupChange::Command { agent, words } => run(agent, words),
         }
@@ -89,14 +92,10 @@ fn write(file: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a file, and directories that are empty without it.
-fn remove(file: &Path) -> io::Result<()> {
+/// Removes a file, and those of the directories made for it that are empty now.
+fn remove(file: &Path, made: &[PathBuf]) -> io::Result<()> {
     fs::remove_file(file)?;
-    let above = file
-        .ancestors()
-        .skip(1)
-        .take_while(|directory| !directory.ends_with(".config"));
-    for directory in above.take(DIRECTORIES) {
+    for directory in made.iter().rev() {
         if fs::remove_dir(directory).is_err() {
             break;
         }

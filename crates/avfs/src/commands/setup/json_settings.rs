@@ -59,7 +59,14 @@ impl JsonEntry {
 }
 
 /// The text of a file after the entries; `None`: there is nothing left in it.
-pub fn edited(file: &Path, text: Option<&str>, entries: &[JsonEntry]) -> Result<Option<String>> {
+///
+/// A removal leaves empty objects and an empty file where they are, unless the file is our own.
+pub fn edited(
+    file: &Path,
+    text: Option<&str>,
+    is_ours: bool,
+    entries: &[JsonEntry],
+) -> Result<Option<String>> {
     let is_removal = entries.iter().all(|entry| match &entry.kind {
         JsonEntryKind::Member { value, .. } => value.is_none(),
         JsonEntryKind::Hook { line, .. } => line.is_none(),
@@ -72,22 +79,25 @@ pub fn edited(file: &Path, text: Option<&str>, entries: &[JsonEntry]) -> Result<
         .object_value_or_create()
         .ok_or_else(|| bad(file, "it is no object"))?;
     for entry in entries {
-        apply(file, &top, entry)?;
+        apply(file, &top, is_ours, entry)?;
     }
+    let after = root.to_string();
     // A file that holds nothing but comments is still the user's.
-    let is_empty = is_removal && top.properties().is_empty() && !text.contains("//") && !text.contains("/*");
-    Ok(if is_empty {
+    let is_empty = is_removal && top.properties().is_empty() && !has_comment(&after);
+    Ok(if is_empty && is_ours {
         None
+    } else if text.trim().is_empty() && !after.ends_with('\n') {
+        Some(after + "\n")
     } else {
-        Some(with_end(root.to_string()))
+        Some(after)
     })
 }
 
-fn with_end(text: String) -> String {
-    if text.ends_with('\n') { text } else { text + "\n" }
+fn has_comment(text: &str) -> bool {
+    text.contains("//") || text.contains("/*")
 }
 
-fn apply(file: &Path, top: &CstObject, entry: &JsonEntry) -> Result<()> {
+fn apply(file: &Path, top: &CstObject, is_ours: bool, entry: &JsonEntry) -> Result<()> {
     let section = &entry.section[0];
     match &entry.kind {
         JsonEntryKind::Member {
@@ -107,7 +117,9 @@ fn apply(file: &Path, top: &CstObject, entry: &JsonEntry) -> Result<()> {
             if let Some(found) = object.get(name) {
                 found.remove();
             }
-            remove_if_empty(top, section);
+            if is_ours {
+                remove_if_empty(top, section);
+            }
         }
         JsonEntryKind::Hook {
             event,
@@ -134,7 +146,7 @@ fn apply(file: &Path, top: &CstObject, entry: &JsonEntry) -> Result<()> {
                         json!({ "matcher": matcher, "hooks": [{ "type": "command", "command": line }] });
                 }
                 list.append(input(&element));
-            } else {
+            } else if is_ours {
                 remove_if_empty(top, section);
             }
         }
@@ -151,7 +163,7 @@ fn section_of(file: &Path, top: &CstObject, name: &str) -> Result<CstObject> {
 fn remove_if_empty(top: &CstObject, section: &str) {
     let is_empty = top
         .object_value(section)
-        .is_some_and(|object| object.properties().is_empty());
+        .is_some_and(|object| object.properties().is_empty() && !has_comment(&object.to_string()));
     if let Some(found) = top.get(section).filter(|_| is_empty) {
         found.remove();
     }
@@ -171,6 +183,7 @@ fn remove_hook(object: &CstObject, event: &str, hook: &str) {
     }
     if removed
         && list.elements().is_empty()
+        && !has_comment(&list.to_string())
         && let Some(found) = object.get(event)
     {
         found.remove();
@@ -238,7 +251,7 @@ mod tests {
     use super::*;
 
     fn edit(text: Option<&str>, entries: &[JsonEntry]) -> Option<String> {
-        edited(Path::new("f.json"), text, entries).unwrap()
+        edited(Path::new("f.json"), text, true, entries).unwrap()
     }
 
     fn server(value: Option<Value>) -> [JsonEntry; 1] {
@@ -271,6 +284,27 @@ mod tests {
     }
 
     #[test]
+    fn nothing_of_the_user_goes_with_the_server() {
+        for own in [
+            "{}",
+            "{\"mcpServers\":{}}\n",
+            "{\n  \"mcpServers\": {\n    // later\n  }\n}\n",
+        ] {
+            let file = Path::new("f.json");
+            let added = edited(file, Some(own), false, &server(Some(json!({}))))
+                .unwrap()
+                .unwrap();
+            let removed = edited(file, Some(&added), false, &server(None)).unwrap().unwrap();
+            assert!(!removed.contains("agentvfs"), "{removed}");
+            assert_eq!(
+                removed.contains("// later"),
+                own.contains("// later"),
+                "{removed}"
+            );
+        }
+    }
+
+    #[test]
     fn hooks_are_added_once_beside_those_of_the_user() {
         let own = "{\n  \"hooks\": {\n    \"Stop\": [\n      { \"hooks\": [{ \"type\": \"command\", \"command\": \"say done\" }] }\n    ]\n  }\n}\n";
         let hook = |line: Option<&str>| [JsonEntry::hook("Stop", None, "stop", line.map(str::to_owned))];
@@ -286,7 +320,7 @@ mod tests {
     fn a_file_that_cannot_be_read_is_not_touched() {
         for text in ["{ \"a\": ", "[1]", "{\"mcpServers\": 3}"] {
             assert!(
-                edited(Path::new("f"), Some(text), &server(Some(json!({})))).is_err(),
+                edited(Path::new("f"), Some(text), false, &server(Some(json!({})))).is_err(),
                 "{text}"
             );
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::agent::Reach;
+use super::record::SetupRecords;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 
@@ -63,6 +64,8 @@ pub struct SetupPlace {
     /// Where settings of the user are, if not in a directory of the agent's own.
     pub config: PathBuf,
     pub project: Option<PathBuf>,
+    /// What earlier setups changed.
+    pub records: SetupRecords,
 }
 
 impl SetupPlace {
@@ -81,6 +84,7 @@ impl SetupPlace {
             .filter(|path| path.is_absolute());
         Ok(SetupPlace {
             config: config.unwrap_or_else(|| home.join(".config")),
+            records: SetupRecords::of_user(&home),
             home,
             project,
         })

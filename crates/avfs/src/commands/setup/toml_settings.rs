@@ -12,10 +12,11 @@ use crate::failure::Failure;
 
 const SERVERS: &str = "mcp_servers";
 
-/// The text of the file with the server, or without it; `None`: there is nothing left in it.
+/// The text of the file with the server, or without it; `None`: there is nothing left in a file of our own.
 pub fn edited(
     file: &Path,
     text: Option<&str>,
+    is_ours: bool,
     server: Option<(&String, &Vec<String>)>,
 ) -> Result<Option<String>> {
     let mut document = parse(file, text.unwrap_or_default())?;
@@ -43,11 +44,13 @@ pub fn edited(
         }
     }
     let after = document.to_string();
-    Ok(if server.is_none() && after.trim().is_empty() {
-        None
-    } else {
-        Some(after)
-    })
+    Ok(
+        if server.is_none() && (is_ours || text.is_none()) && after.trim().is_empty() {
+            None
+        } else {
+            Some(after)
+        },
+    )
 }
 
 pub fn has(file: &Path, text: &str) -> Result<bool> {
@@ -78,7 +81,7 @@ mod tests {
         let own =
             "# mine\nmodel = \"x\" # keep\n\n[mcp_servers.other] # other\ncommand = \"o\"\n\n[z]\na = 1\n";
         let (program, words) = ("avfs".to_owned(), vec!["mcp".to_owned()]);
-        let added = edited(Path::new("f"), Some(own), Some((&program, &words)))
+        let added = edited(Path::new("f"), Some(own), true, Some((&program, &words)))
             .unwrap()
             .unwrap();
         assert!(
@@ -86,16 +89,19 @@ mod tests {
             "{added}"
         );
         assert!(has(Path::new("f"), &added).unwrap());
-        assert_eq!(edited(Path::new("f"), Some(&added), None).unwrap().unwrap(), own);
+        assert_eq!(
+            edited(Path::new("f"), Some(&added), true, None).unwrap().unwrap(),
+            own
+        );
     }
 
     #[test]
     fn a_file_that_was_made_for_the_server_goes_with_it() {
         let (program, words) = ("avfs".to_owned(), vec!["mcp".to_owned()]);
-        let made = edited(Path::new("f"), None, Some((&program, &words)))
+        let made = edited(Path::new("f"), None, true, Some((&program, &words)))
             .unwrap()
             .unwrap();
-        assert_eq!(edited(Path::new("f"), Some(&made), None).unwrap(), None);
-        assert!(edited(Path::new("f"), Some("a = "), None).is_err());
+        assert_eq!(edited(Path::new("f"), Some(&made), true, None).unwrap(), None);
+        assert!(edited(Path::new("f"), Some("a = "), true, None).is_err());
     }
 }

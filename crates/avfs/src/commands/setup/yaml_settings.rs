@@ -11,12 +11,14 @@ use crate::failure::Failure;
 
 const SECTION: &str = "extensions:";
 
-/// The text of the file with the server, or without it; `None`: there is nothing left in it.
+/// The text of the file with the server, or without it; `None`: there is nothing left in a file of our own.
 pub fn edited(
     file: &Path,
     text: Option<&str>,
+    is_ours: bool,
     server: Option<(&String, &Vec<String>)>,
 ) -> Result<Option<String>> {
+    let is_ours = is_ours || text.is_none();
     let text = text.unwrap_or_default();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let section = lines.iter().position(|line| line.trim_end() == SECTION);
@@ -63,12 +65,12 @@ pub fn edited(
             // The section itself goes if it was there for the server alone.
             let is_empty =
                 section.is_some_and(|at| lines.get(at + 1).is_none_or(|line| !line.starts_with(' ')));
-            if let Some(at) = section.filter(|_| is_empty) {
+            if let Some(at) = section.filter(|_| is_empty && is_ours) {
                 lines.remove(at);
             }
         }
     }
-    if server.is_none() && lines.iter().all(|line| line.trim().is_empty()) {
+    if server.is_none() && is_ours && lines.iter().all(|line| line.trim().is_empty()) {
         return Ok(None);
     }
     Ok(Some(lines.join("\n") + "\n"))
@@ -121,7 +123,7 @@ mod tests {
     fn other_lines_stay_and_removing_restores_the_file() {
         let own = "# mine\nGOOSE_MODEL: x\nextensions:\n  developer: # keep\n    enabled: true\nother: 1\n";
         let (program, words) = ("avfs".to_owned(), vec!["mcp".to_owned()]);
-        let added = edited(Path::new("f"), Some(own), Some((&program, &words)))
+        let added = edited(Path::new("f"), Some(own), true, Some((&program, &words)))
             .unwrap()
             .unwrap();
         assert!(
@@ -129,20 +131,31 @@ mod tests {
             "{added}"
         );
         assert!(has(&added) && !has(own));
-        let again = edited(Path::new("f"), Some(&added), Some((&program, &words)))
+        let again = edited(Path::new("f"), Some(&added), true, Some((&program, &words)))
             .unwrap()
             .unwrap();
         assert_eq!(again, added);
-        assert_eq!(edited(Path::new("f"), Some(&added), None).unwrap().unwrap(), own);
+        assert_eq!(
+            edited(Path::new("f"), Some(&added), true, None).unwrap().unwrap(),
+            own
+        );
     }
 
     #[test]
     fn a_file_that_was_made_for_the_server_goes_with_it() {
         let (program, words) = ("avfs".to_owned(), vec!["mcp".to_owned()]);
-        let made = edited(Path::new("f"), None, Some((&program, &words)))
+        let made = edited(Path::new("f"), None, true, Some((&program, &words)))
             .unwrap()
             .unwrap();
-        assert_eq!(edited(Path::new("f"), Some(&made), None).unwrap(), None);
-        assert!(edited(Path::new("f"), Some("extensions: {}\n"), Some((&program, &words))).is_err());
+        assert_eq!(edited(Path::new("f"), Some(&made), true, None).unwrap(), None);
+        assert!(
+            edited(
+                Path::new("f"),
+                Some("extensions: {}\n"),
+                true,
+                Some((&program, &words))
+            )
+            .is_err()
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The sources of a store, by the records that it keeps of them.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,8 +8,10 @@ use avfs_core::SourceId;
 use avfs_tree::{Objects, SOURCES, Source, SourceError, SourceFinder};
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::host_source::HostSource;
 use crate::record;
+use crate::store::Store;
 
 /// What is kept of a source, under `source/ID`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +55,35 @@ impl SourceFinder for HostSources {
         let refs: &dyn avfs_store::RefStore = &*store;
         let found = record::read::<SourceRecord>(refs, &key(id)).map_err(|_| SourceError::Unknown)?;
         let (record, _) = found.ok_or(SourceError::Unknown)?;
-        let source = HostSource::open(Path::new(&record.path), record.inode, self.store_home.as_deref())?;
+        let open = |path: &Path| HostSource::open(path, record.inode, self.store_home.as_deref());
+        let source = open(Path::new(&record.path)).or_else(|error| {
+            // In a workspace that is shown at the project's own path, the project is shown here.
+            let aside = self.store_home.as_deref().map(|home| aside(home, record.inode));
+            aside.and_then(|aside| open(&aside).ok()).ok_or(error)
+        })?;
         Ok(Arc::new(source))
+    }
+}
+
+/// Where a directory with this inode number is shown to processes for which its own path leads to a workspace.
+/// For everyone else, that is an empty directory.
+fn aside(store_home: &Path, inode: u64) -> PathBuf {
+    store_home.join("aside").join(inode.to_string())
+}
+
+impl Store {
+    /// Makes the place at which the sources of tasks are found if `root` is covered by something else; `None`
+    /// for a store in memory.
+    pub fn place_aside(&self, root: &Path) -> Result<Option<PathBuf>> {
+        let Some(home) = self.home() else { return Ok(None) };
+        let host = |action, place: &Path, source| Error::Host {
+            action,
+            place: place.display().to_string(),
+            source,
+        };
+        let stat = std::fs::metadata(root).map_err(|source| host("reading", root, source))?;
+        let place = aside(home, stat.ino());
+        std::fs::create_dir_all(&place).map_err(|source| host("making", &place, source))?;
+        Ok(Some(place))
     }
 }

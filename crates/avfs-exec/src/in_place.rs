@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountPropagationFlags, mount_bind_recursive, mount_change};
+use rustix::fs::StatVfsMountFlags;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount_bind_recursive, mount_change, mount_remount};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::UnshareFlags;
 
@@ -36,17 +37,44 @@ pub enum InPlaceError {
 
 /// Makes `shown` appear at `place` for this process and all processes that it starts from now on. Nothing
 /// changes for others. The process must have one thread: the kernel refuses a user namespace to a process
-/// with several.
-pub fn show_in_place(shown: &Path, place: &Path) -> Result<(), InPlaceError> {
+/// with several. What was at `place` is read-only at `aside` from then on.
+pub fn show_in_place(shown: &Path, place: &Path, aside: Option<&Path>) -> Result<(), InPlaceError> {
     enter_namespaces()?;
     // Later mounts outside become visible here; our mounts are not visible outside.
     let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", downstream).map_err(|errno| refused("mounts of its own", errno.into()))?;
+    if let Some(aside) = aside {
+        show_read_only(place, aside).map_err(|errno| InPlaceError::NotShown {
+            shown: place.to_owned(),
+            place: aside.to_owned(),
+            source: errno.into(),
+        })?;
+    }
     mount_bind_recursive(shown, place).map_err(|errno| InPlaceError::NotShown {
         shown: shown.to_owned(),
         place: place.to_owned(),
         source: errno.into(),
     })
+}
+
+fn show_read_only(shown: &Path, place: &Path) -> rustix::io::Result<()> {
+    mount_bind_recursive(shown, place)?;
+    let mut flags = MountFlags::BIND | MountFlags::RDONLY;
+    // A namespace of users may not take away the flags of a mount that it was given.
+    let given = rustix::fs::statvfs(place)?.f_flag;
+    for (is, flag) in [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ] {
+        if given.contains(is) {
+            flags |= flag;
+        }
+    }
+    mount_remount(place, flags, "")
 }
 
 /// Root may create mount namespaces. Other users may in a user namespace that maps their own ids.

@@ -211,6 +211,53 @@ fn the_directory_is_out_of_reach_in_a_workspace() {
 }
 
 #[test]
+fn commands_in_a_fresh_workspace_read_the_project_that_it_covers() {
+    for user in [0, ORDINARY] {
+        let project = Project::new();
+        let root = project.root();
+        // More than is copied before the commands begin.
+        for directory in 0..40 {
+            let directory = root.join(format!("part-{directory}"));
+            fs::create_dir(&directory).unwrap();
+            for file in 0..40 {
+                fs::write(directory.join(format!("file-{file}")), "text\n").unwrap();
+            }
+        }
+        let elsewhere = (user != 0).then(|| Elsewhere::new(&project));
+        let avfs = |words: &[&str]| match &elsewhere {
+            Some(elsewhere) => elsewhere.avfs(&project, words),
+            None => project.avfs(words).output().unwrap(),
+        };
+        let program = project.program_for(user).display().to_string();
+        let script = format!(
+            "{program} diff && {program} tasks && {program} status &&
+             {program} cat part-39/file-39 && for place in {store}/aside/*; do ! touch $place/new 2>/dev/null || exit 9; done",
+            store = project.store().display()
+        );
+        for name in ["one", "two", "three"] {
+            let inside = said(&avfs(&[
+                "workspace",
+                "enter",
+                name,
+                "--from",
+                ".",
+                "--",
+                "sh",
+                "-c",
+                &script,
+            ]));
+            assert!(inside.ends_with("text\n"), "{inside}");
+            // Another namespace shows nothing there.
+            let aside = project.store().join("aside");
+            for place in fs::read_dir(aside).unwrap().map(Result::unwrap) {
+                assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+            }
+            said(&avfs(&["workspace", "stop", name]));
+        }
+    }
+}
+
+#[test]
 fn a_relative_program_is_looked_up_where_it_starts() {
     let project = Project::new();
     fs::create_dir(project.root().join("tools")).unwrap();

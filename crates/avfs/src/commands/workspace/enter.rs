@@ -20,8 +20,8 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "For this shell and everything it starts, absolute paths of the project (in a Python
-environment, a CMake cache, a link) lead to the workspace. The directory itself cannot
-be reached and does not change. Leave the shell with `exit`; the workspace stays until
+environment, a CMake cache, a link) lead to the workspace. The directory itself does not
+change. Leave the shell with `exit`; the workspace stays until
 `avfs workspace stop NAME`.
 
 Examples:
@@ -79,7 +79,8 @@ pub fn run(context: &mut Context<'_>, args: &EnterArgs) -> Result<ExitStatus> {
         ));
     }
     context.out.flush()?;
-    show_in_place(&shown, task.root()).map_err(|error| no_place(&error))?;
+    let aside = vault.store().place_aside(task.root())?;
+    show_in_place(&shown, task.root(), aside.as_deref()).map_err(|error| no_place(&error))?;
     let error = become_program(&task, &command, variables, cwd.as_deref());
     Err(not_started(&command[0], &error).into())
 }

@@ -268,7 +268,7 @@ impl RunCore<'_> {
         let Seeking {
             request, decision, ..
         } = seeking;
-        let mut message = format!("it takes an approval: {}", decision.reason);
+        let mut message = format!("needs approval: {}", decision.reason);
         let earlier = pending.and_then(|pending| pending.earlier.as_ref());
         if let Some(earlier) = earlier.filter(|earlier| !earlier.changed.is_empty()) {
             let told = format!(

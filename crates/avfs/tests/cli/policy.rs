@@ -98,3 +98,24 @@ fn where_there_is_neither_a_project_nor_a_vault_the_hint_can_be_typed() {
             .contains("status 0")
     );
 }
+
+#[test]
+fn a_line_in_quotes_is_not_judged_as_the_name_of_a_program() {
+    let sandbox = Sandbox::new();
+    for line in ["rm -rf /", "ls;curl x", ""] {
+        let output = sandbox.avfs().args(["policy", "check", line]).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("avfs policy check -c "), "{told}");
+    }
+    let program = sandbox.path("project/src/my tool");
+    std::fs::write(&program, "").unwrap();
+    let output = sandbox
+        .avfs()
+        .args(["policy", "check", program.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let nameless = sandbox.good_with(["policy", "check", "-c", "''"]);
+    assert!(!nameless.contains("``"), "{nameless}");
+}

@@ -19,6 +19,9 @@ pub(super) fn flag_findings(name: &str, arguments: &ParsedArguments<'_>) -> Find
 }
 
 pub(super) fn unknown(name: &str) -> String {
+    if name.is_empty() {
+        return "the effects of a program without a name are not known".to_owned();
+    }
     format!("the effects of `{}` are not known", shown(name))
 }
 

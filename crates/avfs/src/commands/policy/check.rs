@@ -1,6 +1,6 @@
 //! `avfs policy check`: the decision of the policy on a command, without running anything.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use agentvfs::Vault;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::commands::exec::policy;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::here::{start_directory, working_directory};
 use crate::rule_args::RuleArgs;
 
@@ -61,6 +62,9 @@ struct PolicyCheckBody<'a> {
 }
 
 pub fn run(context: &mut Context<'_>, args: &PolicyCheckArgs) -> Result<ExitStatus> {
+    if let [word] = &args.command[..] {
+        check_is_program(word)?;
+    }
     let given = policy(args.policy.as_deref())?;
     let command = match &args.line {
         Some(line) => Command::Shell(line.clone()),
@@ -98,6 +102,29 @@ pub fn run(context: &mut Context<'_>, args: &PolicyCheckArgs) -> Result<ExitStat
     let decision = policy.decide_for(&found, &asked, true);
     report(context, &found, &decision)?;
     Ok(ExitStatus::Success)
+}
+
+/// A whole line in quotes is not the name of a program, and would be judged too mildly as one.
+fn check_is_program(word: &OsStr) -> Result<(), Failure> {
+    let text = word.to_string_lossy();
+    let is_line = text.is_empty()
+        || text
+            .chars()
+            .any(|char| char.is_whitespace() || ";|&<>()$`".contains(char));
+    let is_there = || Path::new(word).is_file() || program_on_path(word);
+    if !is_line || (!text.is_empty() && is_there()) {
+        return Ok(());
+    }
+    let shown = crate::escape::printable(text.as_bytes());
+    let text = format!("'{shown}' is not the name of a program");
+    let line = crate::rule_args::quoted(&shown.to_string());
+    let hint = format!("for a line of a shell: `avfs policy check -c {line}`");
+    Err(Failure::new("usage", ExitStatus::BadInput, text).hint(Some(hint)))
+}
+
+fn program_on_path(name: &OsStr) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
 }
 
 /// The project of the current directory, whose policy applies to all of its tasks.

@@ -75,6 +75,23 @@ impl Setup {
         }
     }
 
+    /// Reads the files that it gives to a task of the project at `root`, in their order.
+    pub fn read_files(&self, root: &Path) -> Result<Vec<Vec<u8>>> {
+        let read = |file: &GivenFile| {
+            let from = root.join(&file.from);
+            std::fs::read(&from).map_err(|source| Error::Host {
+                action: "reading",
+                place: format!(
+                    "{}, which is named in {FILE} [setup.files] \"{}\"",
+                    from.display(),
+                    file.path
+                ),
+                source,
+            })
+        };
+        self.files.iter().map(read).collect()
+    }
+
     /// Names everything that it does.
     fn digest(&self) -> String {
         let rules = self.rules.iter().map(|rule| format!("rule {rule}"));
@@ -132,14 +149,9 @@ impl Setup {
         if self.files.is_empty() {
             return Ok(());
         }
+        let contents = self.read_files(task.root())?;
         let open = task.vault().begin()?;
-        for file in &self.files {
-            let from = task.root().join(&file.from);
-            let bytes = std::fs::read(&from).map_err(|source| Error::Host {
-                action: "reading",
-                place: from.display().to_string(),
-                source,
-            })?;
+        for (file, bytes) in self.files.iter().zip(contents) {
             if let Some((parent, _)) = file.path.split_last() {
                 open.make_directory(&parent, true)?;
             }

@@ -171,6 +171,36 @@ fn a_project_gives_new_tasks_what_the_user_has_allowed() {
 }
 
 #[test]
+fn a_set_up_with_a_file_that_is_missing_makes_no_task() {
+    let sandbox = Sandbox::new();
+    let root = project(&sandbox);
+    let text = "[setup.files]\n\"config/key\" = { level = \"read\", from = \"../none\" }\n";
+    fs::write(root.join("avfs.toml"), text).unwrap();
+    let here = |line: &str| {
+        let output = sandbox
+            .avfs()
+            .args(line.split(' '))
+            .current_dir(&root)
+            .output()
+            .unwrap();
+        (
+            output.status.code().unwrap(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    assert_eq!(here("project setup allow --yes").0, 0);
+    for line in ["workspace start one --from .", "run --name two -- true"] {
+        let (status, told) = here(line);
+        assert_eq!(status, 3, "{told}");
+        assert!(told.contains("avfs.toml [setup.files] \"config/key\""), "{told}");
+    }
+    assert_eq!(
+        sandbox.object("tasks --all --json")["tasks"],
+        serde_json::json!([])
+    );
+}
+
+#[test]
 fn changes_of_the_user_come_into_a_task_without_being_its_work() {
     let sandbox = Sandbox::new();
     let root = project(&sandbox);

@@ -54,6 +54,9 @@ impl WantedTask<'_> {
             profile: self.profile,
             rules: rules.clone(),
         };
+        if let Some(setup) = &setup {
+            setup.read_files(project.root())?;
+        }
         let mut task = project.new_task(&new)?;
         if let Some(setup) = setup {
             // Without this flag, `exec` uses the rules of the task.

@@ -137,6 +137,14 @@ impl SourceArgs {
         };
         let is_first = store.projects().known_project(from)?.is_none();
         let project = store.project(from)?;
+        let setup = allowed_setup(context, &project)?;
+        if let Some(Err(error)) = setup.as_ref().map(|setup| setup.read_files(project.root())) {
+            // Nothing is made for a set-up that cannot be carried out.
+            if is_first {
+                project.forget(false)?;
+            }
+            return Err(error.into());
+        }
         let mut task = match project.new_task(&new) {
             Err(exists @ Error::Task(TaskError::Exists { .. })) => {
                 let name = &self.name;
@@ -147,7 +155,7 @@ impl SourceArgs {
             }
             made => made?,
         };
-        if let Some(setup) = allowed_setup(context, &project)? {
+        if let Some(setup) = setup {
             let rules = setup
                 .rules
                 .iter()

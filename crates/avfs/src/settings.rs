@@ -371,8 +371,21 @@ impl SettingsError {
                 suggestion: Some(name),
                 ..
             } => Some(format!("did you mean '{name}'?")),
-            SettingsError::UnknownKey { suggestion: None, .. } => {
-                Some("`avfs config show` lists the keys".to_owned())
+            // No command can list the keys while this file is in the way.
+            SettingsError::UnknownKey {
+                name,
+                suggestion: None,
+                ..
+            } => {
+                let names = SettingKey::ALL.map(SettingKey::name);
+                let near: Vec<String> = crate::suggest::nearest(name, names, 3)
+                    .into_iter()
+                    .map(|name| format!("'{name}'"))
+                    .collect();
+                Some(format!(
+                    "remove the line, or use a key that there is; the nearest are {}",
+                    near.join(", ")
+                ))
             }
             SettingsError::NotForProjects { key, .. } => Some(format!(
                 "set '{key}' in your own avfs.toml, in the environment or by a flag"

@@ -10,6 +10,7 @@ use crate::commands::{Command, CommonCommand};
 use crate::exit::ExitStatus;
 use crate::global_args::{ColorArg, GlobalArgs};
 use crate::printer::HEADING;
+use crate::slips;
 
 /// Workspaces for AI agents: fork, change, compare, keep or undo
 ///
@@ -105,7 +106,9 @@ impl Cli {
             });
         }
         let mut command = Cli::definition().color(choice);
-        let matches = command.try_get_matches_from_mut(arguments)?;
+        let matches = command
+            .try_get_matches_from_mut(arguments.clone())
+            .map_err(|error| slips::suggested(error, &command, &arguments))?;
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
 

@@ -39,6 +39,7 @@ mod revision;
 mod rule_args;
 mod settings;
 mod size;
+mod slips;
 mod suggest;
 mod table;
 mod terminal;

@@ -15,7 +15,7 @@ fn a_misspelt_command_gets_a_suggestion() {
     --- talk
     error: unrecognized subcommand 'confog'
 
-      tip: some similar subcommands exist: 'conflicts', 'config'
+      tip: a similar subcommand exists: 'config'
 
     Usage: avfs [OPTIONS] <COMMAND>
 
@@ -24,7 +24,7 @@ fn a_misspelt_command_gets_a_suggestion() {
     assert_snapshot!(sandbox.run("--json confog show"), @r#"
     status 2
     --- data
-    {"schema_version":2,"kind":"error","error":{"code":"usage","message":"unrecognized subcommand 'confog'","hint":"some similar subcommands exist: 'conflicts', 'config'"}}
+    {"schema_version":2,"kind":"error","error":{"code":"usage","message":"unrecognized subcommand 'confog'","hint":"a similar subcommand exists: 'config'"}}
     --- talk
     "#);
 }

@@ -21,6 +21,21 @@ pub fn parse_size(text: &str) -> Result<u64, BadSize> {
     read_size(text).ok_or_else(|| BadSize(text.to_owned()))
 }
 
+/// With less, the kernel ends the first program of a sandbox before it can start another one.
+const LEAST_MEMORY: u64 = 16 << 20;
+
+/// Reads how much memory processes may use.
+pub fn parse_memory(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text).map_err(|bad| bad.to_string())?;
+    if bytes < LEAST_MEMORY {
+        let (least, given) = (HumanSize(LEAST_MEMORY), HumanSize(bytes));
+        return Err(format!(
+            "{given} are too little to start a program; the least is {least}"
+        ));
+    }
+    Ok(bytes)
+}
+
 fn read_size(text: &str) -> Option<u64> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -79,6 +94,17 @@ impl fmt::Display for HumanSize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_starts_no_program_is_refused_with_the_reason() {
+        let refused = parse_memory("10").unwrap_err();
+        assert_eq!(
+            refused,
+            "10 B are too little to start a program; the least is 16.0 MiB"
+        );
+        assert_eq!(parse_memory("16M"), Ok(16 << 20));
+        assert!(parse_memory("much").is_err());
+    }
 
     #[test]
     fn sizes_are_read_with_and_without_a_unit() {

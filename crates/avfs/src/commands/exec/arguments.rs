@@ -21,7 +21,7 @@ use crate::here::start_directory;
 use crate::image_args::ImageArgs;
 use crate::network_args::{NetworkArgs, warn_of_proxies};
 use crate::rule_args::{RuleArgs, SHOW_THE_REST, hide_everything};
-use crate::size::parse_size;
+use crate::size::{parse_memory, parse_size};
 use crate::time::{span_or_milliseconds, span_or_seconds};
 use crate::unreached::{quoted, typed};
 
@@ -77,7 +77,7 @@ pub struct ExecCommandArgs {
     #[arg(long, value_name = "DURATION", value_parser = span_or_milliseconds)]
     timeout: Option<Duration>,
     /// Limit the memory of all its processes together, such as 512M
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<u64>,
     /// Limit how many processes it has at a time
     #[arg(long, value_name = "N")]

@@ -22,7 +22,7 @@ use crate::env_args::EnvArgs;
 use crate::network_args::{self, NetworkArgs, warn_of_proxies};
 use crate::printer::Printer;
 use crate::rule_args::{Chosen, RuleArgs};
-use crate::size::parse_size;
+use crate::size::parse_memory;
 use crate::time::span_or_seconds;
 use crate::unreached::{quoted, typed};
 
@@ -66,7 +66,7 @@ pub struct RunArgs {
     #[arg(short, long)]
     pub(super) detach: bool,
     /// Limit the memory of all its processes together, such as 4G [default: the setting run.memory]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     memory: Option<u64>,
     /// End it after this long, such as 90s, 5m or 1h30m; a bare number is seconds [default: the setting run.timeout]
     #[arg(long, value_name = "DURATION", value_parser = span_or_seconds)]

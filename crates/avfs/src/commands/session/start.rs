@@ -24,7 +24,7 @@ use crate::here::{Decided, VaultReason, start_directory, working_directory};
 use crate::image_args::ImageArgs;
 use crate::network_args::{NetworkArgs, announce, warn_of_proxies};
 use crate::rule_args::RuleArgs;
-use crate::size::parse_size;
+use crate::size::{parse_memory, parse_size};
 use crate::time::{BadSpan, span_or_milliseconds, span_or_seconds};
 
 /// Start a shell in a sandbox that keeps its directory and variables between commands
@@ -62,7 +62,7 @@ pub struct SessionStartArgs {
     #[arg(long, value_name = "DURATION", value_parser = span_or_milliseconds)]
     timeout: Option<Duration>,
     /// Limit the memory of all its processes together, such as 512M
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     memory: Option<u64>,
     /// Limit how many processes it has at a time
     #[arg(long, value_name = "N")]

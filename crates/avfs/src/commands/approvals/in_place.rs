@@ -97,7 +97,10 @@ pub fn ask(store: &Store, id: &ApprovalId, is_cancelled: &dyn Fn(Duration) -> bo
                 writeln!(io::stderr(), "{}", explanation(id))?;
                 continue;
             }
-            None => continue,
+            None => {
+                writeln!(io::stderr(), "that is none of these letters")?;
+                continue;
+            }
         };
         return match (told, store.approval(id)?.state) {
             // It was answered elsewhere first: that answer counts.
@@ -145,7 +148,7 @@ fn read_answer(line: &str, is_fixed: bool, can_save: bool) -> Option<ApprovalAns
         "o" | "once" => Some(ApprovalAnswer::Once),
         "s" | "session" if is_fixed => Some(ApprovalAnswer::Session),
         "a" | "always" if can_save => Some(ApprovalAnswer::Always),
-        "d" | "deny" => Some(ApprovalAnswer::Deny),
+        "d" | "deny" | "n" | "no" => Some(ApprovalAnswer::Deny),
         "q" | "quit" => Some(ApprovalAnswer::Later),
         "?" | "h" | "help" => Some(ApprovalAnswer::Explain),
         _ => None,
@@ -187,7 +190,9 @@ mod tests {
         check(" ONCE ", Some(ApprovalAnswer::Once));
         check("session\n", Some(ApprovalAnswer::Session));
         check("a\n", Some(ApprovalAnswer::Always));
-        check("d\n", Some(ApprovalAnswer::Deny));
+        for word in ["d\n", "n\n", "No\n"] {
+            check(word, Some(ApprovalAnswer::Deny));
+        }
         check("?\n", Some(ApprovalAnswer::Explain));
         for none in ["", "\n", "y\n", "yes\n", "oo\n", "o d\n"] {
             check(none, None);

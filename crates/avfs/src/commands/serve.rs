@@ -208,12 +208,12 @@ fn tls(args: &ServeArgs) -> Result<Option<Arc<Tls>>> {
     let loaded = Tls::load(certificate, key).map_err(|error| {
         let hint =
             "`--tls-cert` is the certificate and those that vouch for it, `--tls-key` its key, both as PEM";
-        Failure::new(
-            "bad-certificate",
-            ExitStatus::BadInput,
-            avfs_core::with_causes(&error),
-        )
-        .hint(Some(hint.to_owned()))
+        let status = if certificate.exists() && key.exists() {
+            ExitStatus::BadInput
+        } else {
+            ExitStatus::NotFound
+        };
+        Failure::new("bad-certificate", status, avfs_core::with_causes(&error)).hint(Some(hint.to_owned()))
     });
     Ok(Some(Arc::new(loaded?)))
 }
@@ -254,10 +254,16 @@ fn not_listening(error: ListeningError) -> Failure {
         ),
         ListeningError::Tenant(_) | ListeningError::Host { .. } => None,
     };
-    Failure::new(
-        "cannot-listen",
-        ExitStatus::BadInput,
-        avfs_core::with_causes(&error),
-    )
-    .hint(hint)
+    let status = match &error {
+        ListeningError::Running => ExitStatus::Busy,
+        ListeningError::Host { source, .. } => match source.kind() {
+            io::ErrorKind::AddrInUse => ExitStatus::Busy,
+            io::ErrorKind::AddrNotAvailable | io::ErrorKind::InvalidInput => ExitStatus::BadInput,
+            io::ErrorKind::NotFound => ExitStatus::NotFound,
+            _ => ExitStatus::Refused,
+        },
+        ListeningError::NoSocket(_) => ExitStatus::Conflict,
+        ListeningError::NotLoopback(_) | ListeningError::Tenant(_) => ExitStatus::BadInput,
+    };
+    Failure::new("cannot-listen", status, avfs_core::with_causes(&error)).hint(hint)
 }

@@ -127,5 +127,14 @@ fn a_second_server_of_a_store_does_not_start() {
     let house = Sandbox::new();
     let _server = Server::start(&house, &[]);
     let (status, code) = house.bad("serve --json");
-    assert_eq!((status, code.as_str()), (2, "cannot-listen"));
+    assert_eq!((status, code.as_str()), (5, "cannot-listen"));
+}
+
+#[test]
+fn a_port_that_another_program_uses_is_busy() {
+    let house = Sandbox::new();
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let (status, code) = house.bad(&format!("serve --json --listen 127.0.0.1:{port}"));
+    assert_eq!((status, code.as_str()), (5, "cannot-listen"));
 }

@@ -229,7 +229,7 @@ fn files_that_cannot_be_used_are_told_before_anybody_connects() {
     }
     assert_eq!(
         house.bad(&line(&house.path("none"), &key)),
-        (2, "bad-certificate".to_owned())
+        (3, "bad-certificate".to_owned())
     );
     // One without the other is a mistake, and so is a certificate that nothing uses.
     assert_eq!(house.bad("serve --listen 127.0.0.1:0 --tls-cert x").0, 2);

@@ -102,6 +102,9 @@ pub struct GrepArgs {
     pub rules: RuleArgs,
 }
 
+/// Minified files have lines of megabytes.
+const MOST_ON_TERMINAL: usize = 1000;
+
 pub fn run(context: &mut Context<'_>, args: &GrepArgs) -> Result<ExitStatus> {
     let paths = context.paths(&args.paths)?;
     let grep = Grep::new(options(args)?).map_err(bad_pattern)?;
@@ -182,6 +185,7 @@ fn show(
     left_out: &mut IgnoredTally,
 ) -> Result<GrepSummary> {
     let mut lines = LinePrinter {
+        most: context.out.is_terminal().then_some(MOST_ON_TERMINAL),
         out: context.out,
         with_path: !is_one_file(view, starts),
         with_number: args.line_number,

@@ -6,12 +6,15 @@ use serde::Serialize;
 
 use crate::json::{PathField, byte_field};
 use crate::printer::{ERROR, GREEN, MAGENTA, PrintError, Printer};
+use crate::size::HumanSize;
 
 /// Prints events as they come: `PATH:LINE:TEXT`, with `-` instead of `:` for lines of context.
 pub struct LinePrinter<'a> {
     pub out: &'a mut Printer,
     pub with_path: bool,
     pub with_number: bool,
+    /// How many bytes of a line are shown; for a terminal, where a line may fill many screens.
+    pub most: Option<usize>,
 }
 
 impl LinePrinter<'_> {
@@ -52,15 +55,47 @@ impl LinePrinter<'_> {
             prefix += &format!("{}{mark}", self.out.paint(GREEN, line.number));
         }
         self.out.bytes(prefix.as_bytes())?;
+        let shown = &line.bytes[..shown_bytes(&line.bytes, self.most)];
         let mut done = 0;
-        for found in &line.matches {
-            self.out.content(&line.bytes[done..found.start])?;
-            self.out.painted_content(ERROR, &line.bytes[found.clone()])?;
-            done = found.end;
+        for found in line.matches.iter().filter(|found| found.start < shown.len()) {
+            let end = found.end.min(shown.len());
+            self.out.content(&shown[done..found.start])?;
+            self.out.painted_content(ERROR, &shown[found.start..end])?;
+            done = end;
         }
-        self.out.content(&line.bytes[done..])?;
+        self.out.content(&shown[done..])?;
+        match line.bytes.len() - shown.len() {
+            0 => {}
+            more => {
+                let hidden = line
+                    .matches
+                    .iter()
+                    .filter(|found| found.start >= shown.len())
+                    .count();
+                let matches = if hidden == 0 {
+                    String::new()
+                } else {
+                    format!(" with {hidden} of the matches")
+                };
+                self.out
+                    .bytes(format!(" [{} more{matches}]", HumanSize(more as u64)).as_bytes())?;
+            }
+        }
         self.out.bytes(b"\n")
     }
+}
+
+/// Where a line is cut: not within a character.
+fn shown_bytes(line: &[u8], most: Option<usize>) -> usize {
+    let Some(most) = most.filter(|most| line.len() > *most) else {
+        return line.len();
+    };
+    let is_continued = |at: &usize| line[*at] & 0b1100_0000 == 0b1000_0000;
+    // A character has at most four bytes; other bytes are cut anywhere.
+    (most.saturating_sub(3)..=most)
+        .rev()
+        .find(|at| !is_continued(at))
+        .unwrap_or(most)
 }
 
 byte_field!(TextField, text, text_bytes_hex);
@@ -176,5 +211,19 @@ fn line_body(line: &GrepLine) -> GrepLineBody {
             .iter()
             .map(|found| [found.start, found.end])
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_cut_before_a_character() {
+        assert_eq!(shown_bytes(b"abcdef", Some(4)), 4);
+        assert_eq!(shown_bytes(b"abcd", Some(4)), 4);
+        assert_eq!(shown_bytes(b"abcdef", None), 6);
+        assert_eq!(shown_bytes("aaaé!".as_bytes(), Some(4)), 3);
+        assert_eq!(shown_bytes(&[0x80; 9], Some(4)), 4);
     }
 }

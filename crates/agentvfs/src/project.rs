@@ -29,7 +29,13 @@ pub use moving::Likeness;
 pub(crate) use moving::Relocation;
 
 /// Why a directory that the sandbox creates itself cannot be a project.
-const AROUND_OWN: &str = "the sandbox has something of its own there";
+fn around_own(root: &Path) -> &'static str {
+    match root.to_str() {
+        Some("/tmp") => "sandboxes have their own /tmp",
+        Some("/var/tmp") => "sandboxes have their own /var/tmp",
+        _ => "sandboxes have places of their own in it",
+    }
+}
 
 /// The name of the vault of a project without a usable name.
 const NAMELESS: &str = "project";
@@ -275,7 +281,7 @@ impl Projects<'_> {
         if avfs_exec::plan::is_around_own(root) {
             Err(Error::Project(ProjectError::Unsuitable {
                 path: root.to_owned(),
-                reason: AROUND_OWN,
+                reason: around_own(root),
             }))
         } else {
             Ok(())
@@ -295,8 +301,11 @@ impl Projects<'_> {
         }
         // Resolved like the project's own path, or a link would hide that they are the same.
         let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
+        if home.as_deref() == Some(root) {
+            return refuse("it is your home directory");
+        }
         if home.is_some_and(|home| home.starts_with(root)) {
-            return refuse("your whole home is in it");
+            return refuse("your home directory is in it");
         }
         if self
             .store

@@ -169,7 +169,7 @@ fn fixed(hint: &Hint) -> &'static str {
              has, mark takes both, ask shows them; or name the paths to apply"
         }
         Hint::PathsOfProject => {
-            "`avfs diff TASK` lists the changes with paths from the root: type them with a leading '/'"
+            "`avfs diff TASK` lists the changed paths, from the root of the project; below the root, begin them with '/'"
         }
         Hint::LeaveWorkspace => "leave the workspace with `exit`, and try again outside",
         Hint::ApplyWhenQuiet => "try again when no program is writing there",

@@ -268,6 +268,7 @@ impl Listing {
     pub fn counts(&self) -> String {
         let part = |(change, count): (&ListedChange, &usize)| match change {
             ListedChange::Marked => crate::versions::count(*count as u64, change.word()),
+            ListedChange::Attributes => format!("{count} with other attributes"),
             _ => format!("{count} {}", change.word()),
         };
         self.counts.iter().map(part).collect::<Vec<_>>().join(", ")

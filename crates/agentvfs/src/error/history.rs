@@ -22,7 +22,7 @@ pub enum HistoryError {
     AmbiguousRevision { vault: String, text: String },
     #[error("vault '{vault}' has nothing to undo")]
     NothingToUndo { vault: String },
-    #[error("vault '{vault}' has nothing to redo: the last thing done to it was no undo")]
+    #[error("vault '{vault}' has nothing to redo: the last change was not an undo")]
     NothingToRedo { vault: String },
     #[error("the state of vault '{vault}' before entry {seq} ({action}) is no longer kept")]
     Thinned { vault: String, seq: u64, action: String },

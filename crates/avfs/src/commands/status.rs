@@ -163,10 +163,10 @@ fn body(context: &Context<'_>, here: &Here, store: &Store) -> Result<StatusBody>
                 None,
             )
         }
-        Ok(None) => (None, Some("none is chosen".to_owned())),
+        Ok(None) => (None, Some("none chosen".to_owned())),
         // The state of a choice that cannot be made is what a user asks for here.
         Err(error @ (Error::Task(TaskError::Several { .. }) | Error::Vault(VaultError::Unknown { .. }))) => {
-            (None, Some(error.to_string()))
+            (None, Some(format!("none chosen: {error}")))
         }
         Err(error) => return Err(error.into()),
     };
@@ -238,9 +238,7 @@ fn print(context: &mut Context<'_>, here: &Here, body: &StatusBody) -> Result<()
         }
         (None, None) if no_project.is_some() => {
             let why = no_project.unwrap_or_default();
-            out.line(format_args!(
-                "project  none: {why}; a project is a directory below"
-            ))?
+            out.line(format_args!("project  {}", no_project_here(why)))?
         }
         (None, None) => out.line("project  none; `avfs run` makes this directory one")?,
     }
@@ -284,4 +282,15 @@ fn print(context: &mut Context<'_>, here: &Here, body: &StatusBody) -> Result<()
         out.line(format_args!("redo     {}", step.text))?;
     }
     Ok(())
+}
+
+/// Why there is no project in the working directory, in one line.
+pub fn no_project_here(why: &str) -> String {
+    match std::env::current_dir() {
+        Ok(place) => format!(
+            "none: {} cannot be a project: {why}; a project is a directory below",
+            printable_path(&place)
+        ),
+        Err(_) => "none: the current directory was removed".to_owned(),
+    }
 }

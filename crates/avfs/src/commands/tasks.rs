@@ -308,12 +308,13 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
         context.out.object("tasks", &TasksBody { tasks: bodies })?;
     } else if bodies.is_empty() {
         match store.projects().why_no_project(&working_directory()) {
-            Some(why) => context.out.talk(format_args!(
-                "there is no task yet, and none can be created here: {why}; a project is a directory below"
-            )),
+            Some(why) => {
+                let why = super::status::no_project_here(why);
+                context.out.talk(format_args!("there is no task; project {why}"))
+            }
             None => context
                 .out
-                .talk("there is no task yet; start one with `avfs run -- COMMAND`"),
+                .talk("there is no task; start one with `avfs run -- COMMAND`"),
         }
     } else {
         context.out.paged(|out| Ok(table::print(out, &bodies)?))?;

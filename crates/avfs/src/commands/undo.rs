@@ -132,9 +132,12 @@ fn report(context: &mut Context<'_>, vault: &Vault, done: &[(HistoryEntry, Resto
                 .out
                 .talk(format_args!("undid {run} in vault '{name}' ({changed})")),
             None => {
-                let action = printable_line(entry.action.as_bytes());
+                let action = match entry.action.as_str() {
+                    "mount automatic" => "saved automatically by the mount".into(),
+                    action => printable_line(action.as_bytes()).to_string(),
+                };
                 context.out.talk(format_args!(
-                    "undid {} in vault '{name}': {action} ({changed})",
+                    "undid change {} in vault '{name}': {action} ({changed})",
                     entry.seq
                 ));
             }

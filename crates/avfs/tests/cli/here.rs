@@ -135,7 +135,7 @@ fn undo_touches_neither_another_project_nor_the_chosen_vault() {
     web.good("undo");
     assert_eq!(
         web.talk("undo"),
-        "undid 2 in vault 'web/fix': work (1 file)\n`avfs redo` does it again\n",
+        "undid change 2 in vault 'web/fix': work (1 file)\n`avfs redo` does it again\n",
         "then the change in the task"
     );
     assert_eq!(web.code("undo"), "nothing-to-undo");
@@ -515,7 +515,7 @@ fn the_status_says_where_one_is_and_why() {
         "{shown}"
     );
     assert!(
-        shown.contains("\nvault    this project has several tasks: fix, other\n"),
+        shown.contains("\nvault    none chosen: this project has several tasks: fix, other\n"),
         "{shown}"
     );
 }

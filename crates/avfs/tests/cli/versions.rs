@@ -153,7 +153,7 @@ fn a_restore_and_its_undo_give_the_same_bytes() {
     status 0
     --- data
     --- talk
-    undid 7 in vault 'web': restore v1 (3 files)
+    undid change 7 in vault 'web': restore v1 (3 files)
     `avfs redo` does it again
     ");
     assert_eq!(contents(&vault.reader().unwrap()), second);
@@ -226,8 +226,8 @@ fn undo_reverts_step_by_step_and_says_when_nothing_is_left() {
     status 0
     --- data
     --- talk
-    undid 4 in vault 'web': write /a (1 file)
-    undid 3 in vault 'web': write /a (1 file)
+    undid change 4 in vault 'web': write /a (1 file)
+    undid change 3 in vault 'web': write /a (1 file)
     `avfs redo` does it again
     ");
     assert_eq!(&vault.reader().unwrap().read(&path("a")).unwrap()[..], b"1");
@@ -235,7 +235,7 @@ fn undo_reverts_step_by_step_and_says_when_nothing_is_left() {
     status 1
     --- data
     --- talk
-    undid 2 in vault 'web': write /a (1 file)
+    undid change 2 in vault 'web': write /a (1 file)
     `avfs redo` does it again
     warning: only 1 change could be undone
     ");

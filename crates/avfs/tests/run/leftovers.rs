@@ -63,12 +63,9 @@ fn a_directory_that_cannot_be_a_project_is_refused_before_it_is_looked_at() {
     let project = Project::new();
     let home = project.home();
     for (place, why) in [
-        (
-            Path::new("/var/tmp"),
-            "the sandbox has something of its own there",
-        ),
+        (Path::new("/var/tmp"), "sandboxes have their own /var/tmp"),
         (Path::new("/"), "it is the root of the system"),
-        (&*home, "your whole home is in it"),
+        (&*home, "it is your home directory"),
     ] {
         let said = |words: &[&str]| {
             let output = project.avfs(words).current_dir(place).output().unwrap();

@@ -127,7 +127,7 @@ impl DoorEffect {
 }
 
 fn shut() -> Failure {
-    let text = "this cannot be asked for from inside a run";
+    let text = "not available inside a run";
     let hint = "inside, `avfs checkpoint save|list|show|restore`, `avfs diff`, `avfs checkout` and \
                 `avfs rules explain|list` work on the run's own vault";
     Failure::new("inside-run", ExitStatus::Denied, text).hint(Some(hint.to_owned()))

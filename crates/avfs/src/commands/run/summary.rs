@@ -141,6 +141,10 @@ pub(super) fn tell(
             "task {name}: no file differs, but its repository does: {}; `avfs run --task {name}` goes on with it",
             crate::git::traces(&traces)
         )),
+        0 if !changes.ignored_places.is_empty() => out.talk(format_args!(
+            "task {name}: only ignored files changed; `avfs apply {name} --ignored` applies them, \
+             `avfs discard {name}` throws them away"
+        )),
         0 => out.talk(format_args!("task {name}: nothing changed; `avfs discard {name}` throws it away")),
         files => {
             let listing = Listing::folded(&items, &changes.whole_directories);

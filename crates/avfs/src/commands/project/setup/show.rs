@@ -39,7 +39,7 @@ pub fn run(context: &mut Context<'_>, _: &ProjectSetupShowArgs) -> Result<ExitSt
     } else {
         context
             .out
-            .talk("it is not allowed: `avfs project setup allow` allows exactly this")
+            .talk("not allowed yet: `avfs project setup allow` allows exactly this")
     }
     Ok(ExitStatus::Success)
 }

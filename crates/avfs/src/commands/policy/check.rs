@@ -117,7 +117,7 @@ fn check_is_program(word: &OsStr) -> Result<(), Failure> {
     }
     let shown = crate::escape::printable(text.as_bytes());
     let text = format!("'{shown}' is not the name of a program");
-    let line = crate::rule_args::quoted(&shown.to_string());
+    let line = avfs_core::shell_word(&shown.to_string());
     let hint = format!("for a line of a shell: `avfs policy check -c {line}`");
     Err(Failure::new("usage", ExitStatus::BadInput, text).hint(Some(hint)))
 }

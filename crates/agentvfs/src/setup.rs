@@ -84,7 +84,7 @@ impl Setup {
                 place: format!(
                     "{}, which is named in {FILE} [setup.files] \"{}\"",
                     from.display(),
-                    file.path
+                    file.path.to_string().trim_start_matches('/')
                 ),
                 source,
             })

@@ -169,3 +169,24 @@ fn inner_door_leads_nowhere_outside_of_the_directory_of_a_run() {
     assert_ne!(answer.status, 0, "{:#}", answer.value);
     assert_eq!(runs.avfs(&["cat", "sub/f"]), "old in sub\n");
 }
+
+#[test]
+fn inner_door_says_what_a_run_is_and_what_it_can_ask_for() {
+    let runs = Runs::new();
+    runs.avfs(&["vault", "create", "payroll"]);
+    let told = runs.prints(&[], "avfs status 2>&1; echo status $?");
+    assert!(
+        told.contains("vault    work (of this run)")
+            && told.contains("avfs checkpoint save|list|show|restore"),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("status 0\n") && !told.contains("payroll"),
+        "{told}"
+    );
+    let refused = runs.prints(&[], "avfs vault list 2>&1; echo status $?");
+    assert!(
+        refused.contains("not available inside a run") && refused.ends_with("status 9\n"),
+        "{refused}"
+    );
+}

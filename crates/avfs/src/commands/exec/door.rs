@@ -69,6 +69,11 @@ impl HostDoor {
         let line = [OsString::from("avfs")].into_iter().chain(words.iter().cloned());
         // Parsed like any command line, so that mistakes get the same messages as outside.
         let cli = Cli::read(line, Some(ColorArg::Never))?;
+        if let Command::Status(_) = &cli.command
+            && !out.is_json()
+        {
+            return self.tell_status(run, out);
+        }
         let effect =
             DoorEffect::of(&cli.command).filter(|_| cli.global.home.is_none() && cli.global.vault.is_none());
         match effect {
@@ -84,6 +89,20 @@ impl HostDoor {
         };
         let rules = RuleArgs::fixed(self.rules_of(run)?);
         commands::run_within(Cli { global, ..cli }, CommandScope::OwnVault(rules), out)
+    }
+
+    /// What a run knows of itself, and nothing of the host: other answers name its vault, too.
+    fn tell_status(&self, run: &DoorScope, out: &mut Printer) -> anyhow::Result<ExitStatus> {
+        let access = if run.write { "read and write" } else { "read only" };
+        out.line(format_args!("vault    {} (of this run)", self.vault))?;
+        if let Some(path) = &run.path {
+            out.line(format_args!("path     {path}"))?;
+        }
+        out.line(format_args!("access   {access}"))?;
+        out.line(format_args!(
+            "inside   {INSIDE}; other commands work outside only"
+        ))?;
+        Ok(ExitStatus::Success)
     }
 
     /// Through which rules a run sees its vault: nothing outside of the directory that it was given.
@@ -126,11 +145,13 @@ impl DoorEffect {
     }
 }
 
+const INSIDE: &str = "`avfs status`, `avfs checkpoint save|list|show|restore`, `avfs diff`, `avfs checkout` and \
+                      `avfs rules explain|list` work on the run's own vault";
+
 fn shut() -> Failure {
     let text = "not available inside a run";
-    let hint = "inside, `avfs checkpoint save|list|show|restore`, `avfs diff`, `avfs checkout` and \
-                `avfs rules explain|list` work on the run's own vault";
-    Failure::new("inside-run", ExitStatus::Denied, text).hint(Some(hint.to_owned()))
+    let hint = format!("inside, {INSIDE}");
+    Failure::new("inside-run", ExitStatus::Denied, text).hint(Some(hint))
 }
 
 fn cannot_write() -> Failure {

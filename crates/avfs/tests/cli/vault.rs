@@ -105,6 +105,11 @@ fn a_fork_has_the_same_files_and_goes_its_own_way() {
         serde_json::json!(["fix", "try-1", "try-2", "try-3"])
     );
     assert_eq!(sandbox.bad("vault fork web fix"), (4, "vault-exists".into()));
+    let taken = sandbox.run("vault create fix");
+    assert!(
+        taken.starts_with("status 4\n") && taken.contains("hint: choose another name"),
+        "{taken}"
+    );
     assert_eq!(sandbox.bad("vault fork web x --at fix:"), (2, "usage".into()));
 }
 

@@ -14,6 +14,7 @@ use crate::commands::transferred::{ReportBody, tell};
 use crate::context::Context;
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::size::parse_size;
 
@@ -105,7 +106,11 @@ pub fn import(
         ..ImageOptions::default()
     };
     let progress = Progress::start(context.out, "import", None);
-    let (vault, report) = store.images().import(source, shown, &options, &progress)?;
+    let imported = store.images().import(source, shown, &options, &progress);
+    let (vault, report) = imported.map_err(|error| {
+        let hint = "choose another name with `--name`; `avfs image delete` frees this one";
+        Failure::hinted(error.into(), "vault-exists", hint)
+    })?;
     drop(progress);
     let info = vault
         .image()

@@ -13,6 +13,7 @@ use crate::commands::transferred::{ReportBody, tell};
 use crate::commands::vault::body::VaultInfoBody;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// Create a vault
@@ -59,6 +60,9 @@ struct CreateBody {
 /// A new vault, the report of its initial contents, and the commit from which it was made.
 type Made = (Vault, Option<TransferReport>, Option<String>);
 
+/// The ways on when a vault has the name already.
+const NAME_TAKEN: &str = "choose another name; `avfs vault rename` and `avfs vault delete` free this one";
+
 pub fn run(context: &mut Context<'_>, args: &VaultCreateArgs) -> Result<ExitStatus> {
     let name = VaultName::new(&args.name)?;
     let store = context.store()?;
@@ -67,7 +71,8 @@ pub fn run(context: &mut Context<'_>, args: &VaultCreateArgs) -> Result<ExitStat
         bytes: quota.bytes,
         files: quota.files,
     };
-    let (vault, report, commit) = make(context, &store, &name, limits, args)?;
+    let (vault, report, commit) = make(context, &store, &name, limits, args)
+        .map_err(|error| Failure::hinted(error, "vault-exists", NAME_TAKEN))?;
     if args.choose {
         store.use_vault(name.as_str())?;
     }

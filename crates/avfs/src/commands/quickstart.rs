@@ -106,7 +106,13 @@ fn untouched(context: &mut Context<'_>, dir: &Path) -> Result<Option<Task>> {
         return Ok(None);
     };
     for task in project.tasks()? {
-        if task.command() == QUICKSTART && task.is_spent()? {
+        if task.command() != QUICKSTART || task.runs().last()?.is_some() {
+            continue;
+        }
+        // It is mounted, so its state alone does not tell.
+        let changes = task.changes()?;
+        if changes.files.is_empty() && changes.ignored_places.is_empty() && task.open_conflicts()?.is_empty()
+        {
             return Ok(Some(task));
         }
     }

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::host_source::HostSource;
 use crate::record;
-use crate::store::Store;
 
 /// What is kept of a source, under `source/ID`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,19 +70,17 @@ fn aside(store_home: &Path, inode: u64) -> PathBuf {
     store_home.join("aside").join(inode.to_string())
 }
 
-impl Store {
-    /// Makes the place at which the sources of tasks are found if `root` is covered by something else; `None`
-    /// for a store in memory.
-    pub fn place_aside(&self, root: &Path) -> Result<Option<PathBuf>> {
-        let Some(home) = self.home() else { return Ok(None) };
-        let host = |action, place: &Path, source| Error::Host {
-            action,
-            place: place.display().to_string(),
-            source,
-        };
-        let stat = std::fs::metadata(root).map_err(|source| host("reading", root, source))?;
-        let place = aside(home, stat.ino());
-        std::fs::create_dir_all(&place).map_err(|source| host("making", &place, source))?;
-        Ok(Some(place))
-    }
+/// Makes the place at which the sources of tasks are found if `root` is covered by something else; `None` for a store in
+/// memory.
+pub(crate) fn make_aside(store_home: Option<&Path>, root: &Path) -> Result<Option<PathBuf>> {
+    let Some(home) = store_home else { return Ok(None) };
+    let host = |action, place: &Path, source| Error::Host {
+        action,
+        place: place.display().to_string(),
+        source,
+    };
+    let stat = std::fs::metadata(root).map_err(|source| host("reading", root, source))?;
+    let place = aside(home, stat.ino());
+    std::fs::create_dir_all(&place).map_err(|source| host("making", &place, source))?;
+    Ok(Some(place))
 }

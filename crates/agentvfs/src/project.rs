@@ -18,6 +18,7 @@ use crate::error::{Error, OwnerError, ProjectError, Result, StorageError, TaskEr
 use crate::git::{
     GitError, HiddenFile, Preparation, RepositoryPlace, SortedFiles, inline, untracked_secrets,
 };
+use crate::host_sources;
 use crate::name::{TaskName, VaultName};
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
 use crate::rule_record::RuleRecord;
@@ -254,6 +255,12 @@ impl Projects<'_> {
             root: root.to_owned(),
             record,
         }))
+    }
+
+    /// Makes the place at which the files of a directory are found while a workspace covers its path; `None` for a
+    /// store in memory.
+    pub fn place_aside(&self, root: &Path) -> Result<Option<PathBuf>> {
+        host_sources::make_aside(self.store.home(), root)
     }
 
     /// The directory of the project with this vault.

@@ -79,7 +79,7 @@ pub fn run(context: &mut Context<'_>, args: &EnterArgs) -> Result<ExitStatus> {
         ));
     }
     context.out.flush()?;
-    let aside = vault.store().place_aside(task.root())?;
+    let aside = vault.store().projects().place_aside(task.root())?;
     show_in_place(&shown, task.root(), aside.as_deref()).map_err(|error| no_place(&error))?;
     let error = become_program(&task, &command, variables, cwd.as_deref());
     Err(not_started(&command[0], &error).into())

@@ -151,7 +151,7 @@ impl Vault {
             match self.ownership().find()? {
                 // As the owner, and not before: another one may die while we wait for it.
                 VaultOwner::Us(ownership) => {
-                    let opened = if self.has_journal()? {
+                    let opened = if self.has_left_journals()? {
                         self.open_as(ownership).and_then(OpenVault::without_journal)
                     } else {
                         self.open_in_memory(ownership)
@@ -360,6 +360,13 @@ impl Vault {
     pub(crate) fn has_journal(&self) -> Result<bool> {
         match self.journal_place(&self.record()?.0.head) {
             Some(place) => Ok(WorkTree::needs_recovery(&place)?),
+            None => Ok(false),
+        }
+    }
+
+    fn has_left_journals(&self) -> Result<bool> {
+        match self.journal_place(&self.record()?.0.head) {
+            Some(place) => Ok(WorkTree::has_left_journals(&place)?),
             None => Ok(false),
         }
     }

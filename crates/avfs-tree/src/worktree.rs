@@ -393,6 +393,13 @@ impl WorkTree {
             .any(|number| *number > place.included))
     }
 
+    /// Whether an earlier owner has left a journal in a directory, also one that the head includes: opening the tree with
+    /// a journal removes those.
+    pub fn has_left_journals(place: &JournalPlace) -> Result<bool, FsError> {
+        let left = place.listed()?;
+        Ok(!left.journals.is_empty() || !left.notes.is_empty())
+    }
+
     /// A request that panicked must not end all others, so the state is used as the panic left it.
     fn state(&self) -> MutexGuard<'_, TreeState> {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -273,11 +273,15 @@ fn a_thread_that_comes_last_for_good_serves_nothing_while_there_are_locks() {
         let begin = caller.has_asked();
         eventually("requests are served", || caller.has_asked() > begin + more);
     };
-    // It may be serving a request that came before the lock.
-    asked(100);
-    let turns = turns_of_standby();
-    asked(2000);
-    assert!(turns_of_standby() <= turns + 2);
+    // It leaves when the watch looks next, which may be late on a busy machine, and then stays away.
+    let quiet = std::cell::Cell::new(0);
+    eventually("it serves nothing", || {
+        let turns = turns_of_standby();
+        asked(1000);
+        let is_quiet = turns_of_standby() <= turns + 2;
+        quiet.set(if is_quiet { quiet.get() + 1 } else { 0 });
+        quiet.get() == 5
+    });
     rustix::fs::flock(&file, FlockOperation::Unlock).unwrap();
     standby_takes_turns();
     caller.end();

@@ -97,7 +97,6 @@ const RULES: &[CrateRules] = &[
         &[Timer],
         &[
             ("launch.rs", &[WorkingDirectory]),
-            ("launch/child.rs", &[Process]),
             ("launch/finding.rs", &[Environment]),
             ("launch/landlocked.rs", &[Environment]),
             ("launch/version.rs", &[Process]),

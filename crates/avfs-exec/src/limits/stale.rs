@@ -38,13 +38,56 @@ fn identity_now() -> (u32, u64) {
 /// Removes groups of launchers that are gone. A group that still has processes stays, because the kernel refuses.
 pub(super) fn remove(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
+    let mut has_left = false;
     for entry in entries.flatten() {
         if entry.file_name().to_str().is_some_and(is_left_over) {
+            has_left = true;
             end_orphans(&entry.path());
             // Another process may have been faster.
             fs::remove_dir(entry.path()).ok();
         }
     }
+    if has_left {
+        end_unstarted();
+    }
+}
+
+/// Ends first processes of sandboxes whose bubblewrap was killed with its launcher while it started them. They wait for it
+/// forever, and are in no group yet where the program inside enters by itself.
+fn end_unstarted() {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+        if is_unstarted(&status)
+            && let Ok(line) = fs::read(entry.path().join("cmdline"))
+            && line
+                .split(|byte| *byte == 0)
+                .any(|word| word == avfs_inside::ARGUMENT.as_bytes())
+            && let Some(pid) = Pid::from_raw(pid)
+        {
+            // It may be another user's.
+            kill_process(pid, Signal::KILL).ok();
+        }
+    }
+}
+
+/// Whether a process is bubblewrap's own, in a pid namespace of its own, and without the parent that it waits for.
+fn is_unstarted(status: &str) -> bool {
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.map(str::trim).unwrap_or_default()
+    };
+    let numbers: Vec<&str> = value("NSpid:").split_whitespace().collect();
+    value("Name:") == "bwrap"
+        && !value("State:").starts_with('Z')
+        && value("PPid:") == "1"
+        && numbers.len() > 1
+        && numbers.last() == Some(&"1")
 }
 
 /// Ends processes that a killed launcher has left in a group, and waits a moment for their end. There are some if it was
@@ -107,6 +150,25 @@ fn began(proc: &Path, pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_first_process_of_a_sandbox_whose_bubblewrap_is_gone_is_unstarted() {
+        let status = |name: &str, state: &str, parent: &str, numbers: &str| {
+            format!("Name:\t{name}\nState:\t{state}\nTgid:\t7739\nPPid:\t{parent}\nNSpid:\t{numbers}\n")
+        };
+        let waiting = "S (sleeping)";
+        assert!(is_unstarted(&status("bwrap", waiting, "1", "7739\t1")));
+        for other in [
+            status("bwrap", waiting, "77", "7739\t1"),
+            status("bwrap", waiting, "1", "7739"),
+            status("bwrap", "Z (zombie)", "1", "7739\t1"),
+            status("avfs", waiting, "1", "7739\t1"),
+            status("bwrap", waiting, "1", "7739\t5"),
+            String::new(),
+        ] {
+            assert!(!is_unstarted(&other), "{other}");
+        }
+    }
 
     #[test]
     fn groups_of_the_living_and_of_others_stay() {

@@ -201,6 +201,7 @@ const NOT_ASKING: &[(&str, &str)] = &[
     ("may_promise", "is about the store"),
     ("moment", "is a number"),
     ("nameless_contents", "is the owner's business"),
+    ("has_left_journals", "is the owner's business"),
     ("needs_recovery", "is the owner's business"),
     ("never_waiting", "says how a door asks, not what"),
     ("objects", "is the owner's business"),
